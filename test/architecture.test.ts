@@ -76,6 +76,7 @@ const ORDER: readonly string[] = [
   'stream',
   'answers',
   'accounts',
+  'access',
   'observe',
   'config',
   'guard',

@@ -137,6 +137,8 @@ interface Limits {
 export interface Condition<T> {
   /** The only revision that is changed. */
   readonly expected?: number | undefined
+  /** Id of the actor, which the object keeps. */
+  readonly by?: string | undefined
   /** Called with the object before the change. */
   readonly replaced?: (before: T) => void
 }
@@ -198,15 +200,21 @@ export class Accounts {
     return { key, account }
   }
 
-  createAccount({ id, name }: { id?: string | undefined; name: string }): Promise<Account> {
+  /** @param by id of the actor */
+  createAccount(
+    { id, name }: { id?: string | undefined; name: string },
+    by?: string,
+  ): Promise<Account> {
     return this.#write(async () => {
       checkName(name)
+      const createdAt = this.#now()
       const account = {
         id: id ?? randomId('acct_'),
         name,
         disabled: false,
         revision: 0,
-        createdAt: this.#now(),
+        createdAt,
+        ...(by !== undefined && { changed: { at: createdAt, by } }),
       }
       checkId(account.id)
       const existing = await this.account(account.id)
@@ -278,9 +286,10 @@ export class Accounts {
 
   /**
    * Creates a key. The result is the only place where its secret can be read; it is empty if only the SHA-256 was given.
+   * @param by id of the actor
    * @throws InvalidRequest for a malformed member, or an id or secret that is taken; NotFound for an unknown account
    */
-  createKey(account: string, init: NewKey): Promise<{ key: Key; secret: string }> {
+  createKey(account: string, init: NewKey, by?: string): Promise<{ key: Key; secret: string }> {
     return this.#write(async () => {
       checkKeyChange(init)
       const owner = await this.account(account)
@@ -293,7 +302,8 @@ export class Accounts {
       const other = await this.#known.load(sha256)
       need(!other, init.sha256 ? 'sha256' : 'secret', 'new; another key has the same secret')
       const createdAt = this.#now()
-      const state = { name: init.name, disabled: false, revision: 0, createdAt }
+      const changed = by === undefined ? {} : { changed: { at: createdAt, by } }
+      const state = { name: init.name, disabled: false, revision: 0, createdAt, ...changed }
       const key = {
         ...changedKey({ id, account, start, sha256, ...state }, init),
         revision: createdAt,
@@ -426,13 +436,15 @@ export class Accounts {
     id: string,
     read: () => Promise<One | undefined>,
     edit: (one: One) => One,
-    { expected }: Condition<One> = {},
+    { expected, by }: Condition<One> = {},
   ): Promise<[before: One, next: One]> {
     for (;;) {
       const one = await read()
       if (!one) throw missing(kind, id)
       if (expected !== undefined && one.revision !== expected) throw new RevisionChanged(one)
-      const next = { ...edit(one), revision: Math.max(one.revision + 1, this.#now()) }
+      const at = this.#now()
+      const changed = by === undefined ? {} : { changed: { at, by } }
+      const next = { ...edit(one), ...changed, revision: Math.max(one.revision + 1, at) }
       if (await this.#records.replace(`${kind}:${id}`, next, one.revision)) return [one, next]
     }
   }

@@ -11,7 +11,8 @@ export const SECRET = '8 to 512 visible ASCII characters without spaces'
 export const PREFIX = 'sk-sluice-'
 const BODY_LENGTH = 40
 const CHECK_LENGTH = 6
-const START_LENGTH = PREFIX.length + 4
+/** Digits behind the prefix that lists show. */
+const START_DIGITS = 4
 /** Placeholder in lists for a secret of another origin. */
 const OTHER_ORIGIN = 'seeded'
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -25,12 +26,12 @@ export function hashSecret(secret: string): string {
 }
 
 /**
- * Whether a secret can be valid: false for one with the gateway's prefix and a wrong checksum, which is mistyped and does not
+ * Whether a secret can be valid: false for one with a prefix of the gateway and a wrong checksum, which is mistyped and does not
  * need a look-up. Secrets of another origin have no checksum and count as valid.
  */
-export function hasValidChecksum(secret: string): boolean {
-  if (!secret.startsWith(PREFIX)) return true
-  const body = secret.slice(0, PREFIX.length + BODY_LENGTH)
+export function hasValidChecksum(secret: string, prefix = PREFIX): boolean {
+  if (!secret.startsWith(prefix)) return true
+  const body = secret.slice(0, prefix.length + BODY_LENGTH)
   return secret === body + checksum(body)
 }
 
@@ -61,16 +62,16 @@ export function secretOf({ secret, sha256, start }: GivenSecret): HashedSecret {
     return { secret: '', sha256, start: start ?? OTHER_ORIGIN }
   }
   need(start === undefined, 'start', 'left out without "sha256"')
-  const text = secret ?? newSecret()
+  const text = secret ?? newSecret(PREFIX)
   need(isSecret(text), 'secret', SECRET)
   need(hasValidChecksum(text), 'secret', CHECKED)
-  return { secret: text, sha256: hashSecret(text), start: startOf(text) }
+  return { secret: text, sha256: hashSecret(text), start: startOf(text, PREFIX) }
 }
 
 /** A new random secret: prefix, forty base-62 digits (238 bits) and a checksum. */
-function newSecret(): string {
+export function newSecret(prefix: string): string {
   const digits = Array.from({ length: BODY_LENGTH }, () => BASE62[randomInt(62)])
-  const body = PREFIX + digits.join('')
+  const body = prefix + digits.join('')
   return body + checksum(body)
 }
 
@@ -84,8 +85,8 @@ function checksum(text: string): string {
 }
 
 /** The first characters of a secret, for lists. A secret of another origin may be short, so nothing of it is shown. */
-function startOf(secret: string): string {
-  return secret.startsWith(PREFIX) ? secret.slice(0, START_LENGTH) : OTHER_ORIGIN
+export function startOf(secret: string, prefix: string): string {
+  return secret.startsWith(prefix) ? secret.slice(0, prefix.length + START_DIGITS) : OTHER_ORIGIN
 }
 
 const NAME_LENGTH = 200

@@ -187,6 +187,15 @@ const MIGRATION: OptionSpecs = {
   token: REMOTE.token!,
 }
 
+const EXPIRES = {
+  value: 'date',
+  help: 'its end: a date such as 2027-01-31, or a time from now on such as 30d; "none" removes it',
+} as const
+const SUBJECT = {
+  value: 'id',
+  help: 'only those of one actor, such as token:tok_0123456789abcdef',
+} as const
+
 export const COMMANDS: readonly Command[] = [
   {
     name: 'serve',
@@ -410,6 +419,32 @@ export const COMMANDS: readonly Command[] = [
   remote('console', 'Print a link that signs in to the console once.', 'showConsole', [], {
     open: { help: 'open it in the browser of this machine, too' },
   }),
+  remote('tokens list', 'List the tokens of the admin API, without their secrets.', 'listTokens'),
+  remote(
+    'tokens create',
+    'Make a token of the admin API and print it; it is shown only once.',
+    'createToken',
+    ['name'],
+    {
+      role: { value: 'role', help: 'admin, operator, billing or viewer (required)' },
+      expires: EXPIRES,
+    },
+  ),
+  remote('tokens update', 'Change a token.', 'updateToken', ['token'], {
+    name: { value: 'text', help: 'its name' },
+    role: { value: 'role', help: 'admin, operator, billing or viewer' },
+    expires: EXPIRES,
+  }),
+  remote('tokens end', 'Refuse a token and its sessions from now on.', 'endToken', ['token']),
+  remote('sessions list', 'List who is signed in.', 'listSessions', [], { subject: SUBJECT }),
+  {
+    ...remote('sessions end', 'End a session, or all sessions of one person.', 'endSessions', [], {
+      all: { help: 'all sessions of --subject, by default your own' },
+      subject: SUBJECT,
+    }),
+    optional: 'session',
+  },
+  remote('whoami', 'Show the name, the role and the rights of your token.', 'showSelf'),
   remote('alerts list', 'List what is wrong, and what was.', 'listAlerts'),
   remote('alerts mute', 'Tell nothing of an active alert for a while.', 'muteAlert', ['alert'], {
     seconds: { value: 'n', help: 'for how long, at most 2592000 (default: a day)' },

@@ -6,11 +6,29 @@ import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { printCsv } from './csv.ts'
 import { card, print, table, cell } from './output.ts'
-import { capOf, filterOf, keyCard, segment, settingsIn, queryOf, shown } from './settings.ts'
+import {
+  capOf,
+  filterOf,
+  keyCard,
+  secondsOf,
+  segment,
+  settingsIn,
+  queryOf,
+  shown,
+} from './settings.ts'
 import { ACCOUNT_SETTINGS } from '../server/admin/resources/account.ts'
 
 export { connect } from './admin.ts'
 export { diffPolicies, replayPolicy, testPolicy } from './policy.ts'
+export {
+  createToken,
+  endSessions,
+  endToken,
+  listSessions,
+  listTokens,
+  showSelf,
+  updateToken,
+} from './people.ts'
 export { endRequest, listRequests, showRequest, tailRequests } from './requests.ts'
 export { rebuildUsage, showStatement, showUsage, verifyUsage } from './usage.ts'
 
@@ -300,11 +318,10 @@ async function open(url: string): Promise<void> {
 
 // Commands over the secret and the limits of a key of a running gateway.
 
-const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 }
-
 /** `keys rotate`: prints the new secret, which cannot be read later. */
 export async function rotateKey(admin: Admin, args: Arguments): Promise<void> {
-  const overlap = args.text.overlap === undefined ? undefined : secondsOf(args.text.overlap)
+  const overlap =
+    args.text.overlap === undefined ? undefined : secondsOf(args.text.overlap, '--overlap')
   const answer = await admin.ask('POST', `/keys/${segment(args)}/rotate`, { overlap })
   print(args, answer, () => {
     const shown = 'The new secret is shown only now:'
@@ -324,14 +341,6 @@ export async function showLimits(admin: Admin, args: Arguments): Promise<void> {
     one.resets_at,
   ])
   print(args, data, () => table(['LIMIT', 'VALUE', 'FROM', 'USED', 'LEFT', 'RESETS AT'], rows))
-}
-
-/** @throws CommandError for a text that is not a number of seconds, nor one with s, m, h or d */
-function secondsOf(text: string): number {
-  const [, digits, unit = 's'] = /^(\d{1,9})([smhd])?$/.exec(text) ?? []
-  if (digits !== undefined) return Number(digits) * SECONDS[unit]!
-  const message = `--overlap takes a time such as 7d, 12h or 3600, not ${JSON.stringify(text)}.`
-  throw new CommandError(message, 2)
 }
 
 // Commands that show and change one account or key of a running gateway.

@@ -25,6 +25,23 @@ export function settingsIn({ text }: Arguments, settings: Settings): Record<stri
   return { name: text.name, ...Object.fromEntries(changes) }
 }
 
+const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 }
+
+/** @throws CommandError for a text that is not a number of seconds, nor one with s, m, h or d */
+export function secondsOf(text: string, option: string): number {
+  const [, digits, unit = 's'] = /^(\d{1,9})([smhd])?$/.exec(text) ?? []
+  if (digits !== undefined) return Number(digits) * SECONDS[unit]!
+  const message = `${option} takes a time such as 7d, 12h or 3600, not ${JSON.stringify(text)}.`
+  throw new CommandError(message, 2)
+}
+
+/** The moment of an option: a date, or a time from now on such as `30d`; null for `none`. */
+export function momentIn({ text }: Arguments, option: string): string | null | undefined {
+  const value = text[option]
+  if (value === undefined || !/^\d+[smhd]?$/.test(value)) return value === NONE ? null : value
+  return new Date(Date.now() + secondsOf(value, `--${option}`) * 1000).toISOString()
+}
+
 function wholeNumber(text: string, option: string): number {
   if (/^\d{1,9}$/.test(text)) return Number(text)
   throw new CommandError(

@@ -2,6 +2,7 @@
  * Schema of the configuration: strict sections with their defaults. Durations are seconds, fractions allowed; sizes are
  * bytes or texts such as `50mib`.
  */
+import { isIP } from 'node:net'
 import * as v from 'valibot'
 import { duration, modelsSchema, price, MAX_SECONDS } from '../models/entry.ts'
 import { egress, instanceEgress, listenerTls } from './network.ts'
@@ -10,6 +11,7 @@ import { CHECKED, hasValidChecksum, isSecret, SECRET } from '../accounts/secrets
 import { parsePico } from '../money/money.ts'
 import type { GuardPlugin, ProviderPlugin, SearchPlugin } from '../plugin.ts'
 import { keySeed, secretHash } from '../server/admin/resources/key.ts'
+import { operatorRole } from '../server/admin/resources/session.ts'
 import { recordId, usd, usdOrNothing } from '../server/admin/resources/settings.ts'
 import { ALERT_KINDS } from '../observe/alerts.ts'
 
@@ -133,20 +135,72 @@ const limits = v.strictObject({
 
 const WORKERS = 'a whole number from 1 to 256, or "auto"'
 
-const server = v.strictObject({
-  host: v.optional(text('a host name or address'), '127.0.0.1'),
-  port: v.optional(number(0, 65_535, 'a port from 0 to 65535'), 8787),
-  workers: v.optional(v.union([number(1, 256, WORKERS), v.literal('auto', WORKERS)], WORKERS), 1),
-  requestTimeout: v.optional(duration, 590),
-  streamTimeout: v.optional(duration, 3600),
-  bodyTimeout: v.optional(duration, 60),
-  keepAlive: v.optional(duration, 15),
-  headTimeout: v.optional(duration, 10),
-  shutdownDelay: v.optional(pause, 0),
-  shutdownGrace: v.optional(pause, 30),
-  limits: v.optional(limits, {}),
-  tls: v.optional(listenerTls),
-})
+const BASE_PATH =
+  'a path such as "/ai/llm": at most four segments of letters, digits, ".", "_", "~" and "-", and none of the gateway\'s own first'
+/** First segments of the gateway's own paths. */
+const OWN_PATHS: ReadonlySet<string> = new Set(
+  'v1 admin console me login payments metrics openapi.json livez readyz startupz health'.split(' '),
+)
+const isBasePath = (path: string) =>
+  /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]{1,64}){1,4}$/.test(path) && !OWN_PATHS.has(path.split('/')[1]!)
+
+const PUBLIC_URL =
+  'the address that clients use, such as "https://llm.example.com/ai": https, or http on this machine, and without a query'
+const isPublicUrl = (text: string) => {
+  const url = URL.parse(text)
+  if (!url || url.search !== '' || url.hash !== '' || url.username !== '') return false
+  const isHere = ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname)
+  const isWeb = url.protocol === 'https:' || (url.protocol === 'http:' && isHere)
+  const path = url.pathname.replace(/\/$/, '')
+  return isWeb && (path === '' || isBasePath(path))
+}
+
+const NETWORK = 'an address, or a network such as "10.0.0.0/8"'
+const network = v.pipe(v.string(NETWORK), v.check(isNetwork, NETWORK))
+
+const server = v.pipe(
+  v.strictObject({
+    host: v.optional(text('a host name or address'), '127.0.0.1'),
+    port: v.optional(number(0, 65_535, 'a port from 0 to 65535'), 8787),
+    workers: v.optional(v.union([number(1, 256, WORKERS), v.literal('auto', WORKERS)], WORKERS), 1),
+    requestTimeout: v.optional(duration, 590),
+    streamTimeout: v.optional(duration, 3600),
+    bodyTimeout: v.optional(duration, 60),
+    keepAlive: v.optional(duration, 15),
+    headTimeout: v.optional(duration, 10),
+    shutdownDelay: v.optional(pause, 0),
+    shutdownGrace: v.optional(pause, 30),
+    basePath: v.optional(v.pipe(v.string(BASE_PATH), v.check(isBasePath, BASE_PATH))),
+    publicUrl: v.optional(
+      v.pipe(
+        v.string(PUBLIC_URL),
+        v.check(isPublicUrl, PUBLIC_URL),
+        v.transform((url) => url.replace(/\/$/, '')),
+      ),
+    ),
+    trustedProxies: v.optional(v.array(network), []),
+    limits: v.optional(limits, {}),
+    tls: v.optional(listenerTls),
+  }),
+  v.check(
+    ({ basePath, publicUrl }) =>
+      basePath === undefined || publicUrl === undefined || basePath === pathOf(publicUrl),
+    'a basePath that is the path of publicUrl',
+  ),
+  v.transform((server) => ({ ...server, basePath: server.basePath ?? pathOf(server.publicUrl) })),
+)
+
+/** The path of an address, without a slash at its end. */
+function pathOf(url: string | undefined): string {
+  return url === undefined ? '' : new URL(url).pathname.replace(/\/$/, '')
+}
+
+/** Whether a text is an address, or a network in the form of a prefix. */
+function isNetwork(text: string): boolean {
+  const [, base = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(text) ?? []
+  const family = isIP(base)
+  return family !== 0 && Number(bits ?? 0) <= (family === 4 ? 32 : 128)
+}
 
 const SHARE = 'a number from 0 to 1'
 const share = v.pipe(v.number(SHARE), v.minValue(0, SHARE), v.maxValue(1, SHARE))
@@ -329,6 +383,15 @@ const routing = v.strictObject({
 
 const METRICS = '"admin", "public" or false'
 const HOST = 'a host name in lower case, without a port'
+const IDLE = 'a number of seconds from 300 to 2592000'
+const LIFETIME = 'a number of seconds from 3600 to 7776000'
+/** How long sessions last: without use, and in all. */
+const sessions = (idle: number, lifetime: number) =>
+  v.strictObject({
+    idle: v.optional(number(300, 2_592_000, IDLE), idle),
+    lifetime: v.optional(number(3600, 7_776_000, LIFETIME), lifetime),
+  })
+
 const adminToken = v.pipe(v.string(), v.minLength(8, 'a token of at least 8 characters'))
 const admin = v.pipe(
   v.strictObject({
@@ -339,7 +402,7 @@ const admin = v.pipe(
         v.strictObject({
           name,
           token: adminToken,
-          role: v.picklist(['viewer', 'billing', 'admin'], 'one of viewer, billing, admin'),
+          role: operatorRole,
         }),
       ),
       [],
@@ -349,6 +412,7 @@ const admin = v.pipe(
       'admin',
     ),
     console: v.optional(FLAG, true),
+    sessions: v.optional(sessions(43_200, 604_800), {}),
     hosts: v.optional(v.array(v.pipe(v.string(HOST), v.regex(/^[a-z0-9.-]{1,253}$/, HOST))), []),
   }),
   v.transform((admin) => (admin.enabled ? admin : withoutAdmin(admin))),

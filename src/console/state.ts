@@ -1,7 +1,8 @@
 /** What all screens share: the address, who is signed in, and what the reader prefers. */
 import { signal } from '@preact/signals'
 import type { Zone } from './format.ts'
-import type { Role, Session } from '../server/admin/resources/session.ts'
+import type { Right } from '../server/admin/resources/rights.ts'
+import type { Session } from '../server/admin/resources/session.ts'
 
 /** The address of the page. Range, filters, sort, open row and tab of a screen are its query. */
 interface Place {
@@ -22,10 +23,7 @@ interface Preferences {
   readonly hidden: Readonly<Record<string, readonly string[]>>
 }
 
-const ROLES: readonly Role[] = ['viewer', 'billing', 'admin']
 const STORED = 'sluicegate.console'
-
-export type { Role } from '../server/admin/resources/session.ts'
 
 export const place = signal<Place>(readPlace())
 /** Undefined until the gateway has answered, null without a session. */
@@ -97,9 +95,9 @@ export function followAddress(): void {
   })
 }
 
-export function allows(role: Role): boolean {
-  const own = session.value?.role
-  return own !== undefined && ROLES.indexOf(own) >= ROLES.indexOf(role)
+/** Whether the reader has one of the rights. */
+export function allows(...rights: readonly Right[]): boolean {
+  return session.value?.rights.some((right) => rights.includes(right)) ?? false
 }
 
 export function prefer(change: Partial<Preferences>): void {

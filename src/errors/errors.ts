@@ -130,11 +130,14 @@ export class PolicyViolation extends GatewayError {
   }
 }
 
-/** 401: the key is missing, malformed, unknown, disabled or expired. OpenAI has one code for all of these. */
+/**
+ * 401: the key is missing, malformed, unknown, disabled or expired. OpenAI has one code for all of these. `session_ended`: the
+ * session of a cookie is over.
+ */
 export class Unauthenticated extends GatewayError {
-  constructor(message: string) {
+  constructor(message: string, code: 'invalid_api_key' | 'session_ended' = 'invalid_api_key') {
     const headers = { 'www-authenticate': 'Bearer' }
-    super(401, 'invalid_request_error', 'invalid_api_key', message, { headers })
+    super(401, 'invalid_request_error', code, message, { headers })
   }
 }
 
@@ -161,6 +164,13 @@ export class NotFound extends GatewayError {
   constructor(code: 'model_not_found' | 'unknown_url' | 'not_found', message: string) {
     const param = code === 'model_not_found' ? 'model' : null
     super(404, 'invalid_request_error', code, message, { param })
+  }
+}
+
+/** 409: what is asked does not go with the way in which the caller has signed in, or with the state of the object. */
+export class NotPossible extends GatewayError {
+  constructor(message: string) {
+    super(409, 'invalid_request_error', 'not_possible', message)
   }
 }
 

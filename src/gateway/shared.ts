@@ -1,5 +1,6 @@
 /** Parts that outlive a configuration: logs, metrics, accounts, the index of usage. Made once for a gateway. */
 import type { ConsolaInstance } from 'consola'
+import { Credentials } from '../access/credentials.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import { ItemMemory } from '../answers/items.ts'
 import { AnswerStorage } from '../answers/storage.ts'
@@ -151,7 +152,8 @@ export function createShared(
   const items = new ItemMemory(new AnswerStorage(storage), (message) =>
     common.faults.warn('answers.items', message),
   )
-  return { ...common, ledger, audit, accounts, records, items, prices, labels, usage, spending }
+  const stored = { ledger, audit, accounts, records, items, prices, labels }
+  return { ...common, ...stored, credentials: new Credentials(records), usage, spending }
 }
 
 export function secretsOf({

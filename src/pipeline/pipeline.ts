@@ -46,6 +46,7 @@ import type { UsageReport } from '../money/plausible.ts'
 import { Chain, type ChainStep, type Feed, type Sink } from '../stream/chain.ts'
 import type { RawJson } from '../stream/raw-json.ts'
 import type { ErrorResponse, Incoming, Outgoing } from './http.ts'
+import type { Credentials } from '../access/credentials.ts'
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Labels } from '../accounts/labels.ts'
 import type { AccessLog } from '../observe/access-log.ts'
@@ -829,6 +830,8 @@ export interface Runtime {
     request: GuardModelRequest,
   ) => Promise<ChatCompletion>
   readonly accounts: Accounts
+  /** Tokens of the admin API, sessions, and tokens to call as a key. */
+  readonly credentials: Credentials
   readonly labels: Labels
   readonly ledger: Ledger
   readonly audit: Audit

@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { H3, withBase, type EventHandler, type H3Event, type HTTPError } from 'h3'
 import { toNodeHandler } from 'h3/node'
 import { AdminAuth } from './admin/auth.ts'
-import { requireKnownHost, sessionReader } from './admin/session.ts'
+import { requireKnownHost } from './browser.ts'
 import { CONSOLE_PATHS, ConsolePages } from './console.ts'
 import { metricsOf } from './metrics.ts'
 import type { Siblings, Reason } from './siblings.ts'
@@ -97,7 +97,7 @@ function createApp(gateway: Gateway, unknown: UnknownRoutes, siblings?: Siblings
       refusing(({ method }) => wrongMethod(method, route)),
     )
   }
-  const auth = new AdminAuth(gateway, sessionReader(gateway))
+  const auth = new AdminAuth(gateway)
   const pages = new ConsolePages(gateway)
   app.get('/metrics', (event) => {
     setCommonHeaders(event)
@@ -114,7 +114,7 @@ function createApp(gateway: Gateway, unknown: UnknownRoutes, siblings?: Siblings
   for (const path of CONSOLE_PATHS) {
     for (const method of ['GET', 'HEAD'] as const) {
       app.on(method, path, (event) => {
-        requireKnownHost(event, gateway)
+        requireKnownHost(event, gateway.runtime.config)
         return servePage(event)
       })
     }

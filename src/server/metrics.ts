@@ -19,7 +19,7 @@ export async function metricsOf(
 ): Promise<HTTPResponse> {
   const { config } = gateway.runtime
   if (config.admin.metrics === false) throw new NotFound('unknown_url', 'There is no such route.')
-  if (config.admin.metrics === 'admin') auth.actorOf(event)
+  if (config.admin.metrics === 'admin') await auth.actorOf(event)
   const own = familiesOf(gateway)
   return new HTTPResponse(familiesText(siblings ? await siblings.metrics(own) : own), {
     headers: { 'content-type': METRICS_TYPE, 'cache-control': 'no-store' },

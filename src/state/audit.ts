@@ -5,7 +5,9 @@ export type { AuditEntry, AuditRow } from '../server/admin/resources/audit.ts'
 
 /** Filter of entries; all its members have to match. */
 export interface AuditFilter {
+  /** A name or an id. */
   readonly actor?: string
+  readonly session?: string
   readonly action?: string
   readonly object?: string
   /** ms since epoch, inclusive. */

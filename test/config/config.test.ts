@@ -36,6 +36,8 @@ describe('an absent member', () => {
         headTimeout: 10,
         shutdownDelay: 0,
         shutdownGrace: 30,
+        basePath: '',
+        trustedProxies: [],
         limits: {
           chat: 52_428_800,
           image: 8_388_608,
@@ -107,7 +109,14 @@ describe('an absent member', () => {
       telemetry: { semconv: 'v1.41', service: 'sluicegate', ratio: 1, slow: 30, content: false },
       responses: { remember: 900 },
       routing: { attempts: 3, cooldown: 30 },
-      admin: { enabled: true, tokens: [], metrics: 'admin', console: true, hosts: [] },
+      admin: {
+        enabled: true,
+        tokens: [],
+        metrics: 'admin',
+        console: true,
+        sessions: { idle: 43_200, lifetime: 604_800 },
+        hosts: [],
+      },
       seed: { accounts: [] },
     })
   })
@@ -442,7 +451,8 @@ describe('checks between sections', () => {
   })
 
   it('switch off the admin API, and what depends on it', async () => {
-    const off = { enabled: false, tokens: [], metrics: false, console: false, hosts: [] }
+    const sessions = { idle: 43_200, lifetime: 604_800 }
+    const off = { enabled: false, tokens: [], metrics: false, console: false, hosts: [], sessions }
     expect((await load({ admin: false })).config.admin).toEqual(off)
     const more = { enabled: false, token: 'a-token-of-8', metrics: 'public' }
     expect((await load({ admin: more })).config.admin).toEqual({ ...off, metrics: 'public' })

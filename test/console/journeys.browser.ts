@@ -138,7 +138,8 @@ describe.skipIf(!hasBrowser)('by the keyboard alone', () => {
 describe.skipIf(!hasBrowser)('a sign-in link', () => {
   it('signs in, leaves the address, and works once', async () => {
     const { page, faults } = await stage.page({ token: undefined })
-    const link = signInLink(stage.gateway.url, { name: 'admin', token: TOKEN, role: 'admin' })
+    const { credentials } = stage.gateway.gateway.runtime
+    const link = await signInLink(stage.gateway.url, { token: TOKEN }, credentials)
     const once = link.split('#token=')[1]!
     await page.goto(link.replace('/console#', '/console/requests#'))
     await page.locator('h1:has-text("Requests")').first().waitFor()

@@ -1,11 +1,12 @@
 /** Buttons. One primary per view; what destroys is outlined, and filled only in its confirming dialog. */
 import { html, type Content } from '../html.ts'
-import { allows, type Role } from '../state.ts'
+import { allows } from '../state.ts'
+import type { Right } from '../../server/admin/resources/rights.ts'
 
-/** A button. With `role` it is also shown to readers who may not use it, with a hint about the role that they lack. */
+/** A button. With `right` it is also shown to readers who may not use it, with a hint about the roles that may. */
 export function Button({
   kind = 'plain',
-  role,
+  right,
   busy = false,
   title,
   type = 'button',
@@ -13,15 +14,15 @@ export function Button({
   children,
 }: {
   readonly kind?: 'plain' | 'primary' | 'danger' | 'danger-filled' | 'quiet'
-  readonly role?: Role
+  readonly right?: Right
   readonly busy?: boolean
   readonly title?: string
   readonly type?: 'button' | 'submit'
   readonly onClick?: (event: Event) => void
   readonly children?: Content
 }) {
-  const lacks = role !== undefined && !allows(role)
-  const why = lacks ? needsRole(role) : title
+  const lacks = right !== undefined && !allows(right)
+  const why = lacks ? needsRole(right) : title
   const press = (event: Event) => {
     if (!lacks && !busy) return onClick?.(event)
     event.preventDefault()
@@ -37,5 +38,15 @@ export function Button({
   </button>`
 }
 
+/** The roles that have a right. */
+const ROLES: Readonly<Record<Right, string>> = {
+  read: 'viewer',
+  keys: 'operator or admin',
+  money: 'billing or admin',
+  contents: 'admin',
+  config: 'admin',
+  people: 'admin',
+}
+
 /** The hint on controls that the reader's role does not allow. */
-const needsRole = (role: Role): string => `needs the role ${role}`
+const needsRole = (right: Right): string => `needs the role ${ROLES[right]}`

@@ -93,7 +93,7 @@ function Actions({ row, onChange }: { readonly row: AccountRow; readonly onChang
   const [open, setOpen] = useState<'credits' | 'adjust' | 'edit' | 'disable' | 'archive'>()
   const close = () => setOpen(undefined)
   useKeys({
-    e: () => !row.archived_at && allows('billing') && setOpen('edit'),
+    e: () => !row.archived_at && allows('keys', 'money') && setOpen('edit'),
     c: () => void copyText(row.id),
   })
   const done = () => {
@@ -105,11 +105,11 @@ function Actions({ row, onChange }: { readonly row: AccountRow; readonly onChang
     ${
       row.archived_at
         ? html`<span class="muted">archived <${Time} at=${row.archived_at} /></span>`
-        : html`<${Button} role="admin" onClick=${() => setOpen('edit')}>Edit<//>
-          <${Button} role="admin" onClick=${() => setOpen('disable')}>${row.disabled ? 'Enable' : 'Disable'}<//>
-          <${Button} kind="danger" role="admin" onClick=${() => setOpen('archive')}>Archive<//>
-          <${Button} role="billing" onClick=${() => setOpen('adjust')}>Adjust<//>
-          <${Button} kind="primary" role="billing" onClick=${() => setOpen('credits')}>Add credits<//>`
+        : html`<${Button} right=${allows('money') ? 'money' : 'keys'} onClick=${() => setOpen('edit')}>Edit<//>
+          <${Button} right="keys" onClick=${() => setOpen('disable')}>${row.disabled ? 'Enable' : 'Disable'}<//>
+          <${Button} kind="danger" right="keys" onClick=${() => setOpen('archive')}>Archive<//>
+          <${Button} right="money" onClick=${() => setOpen('adjust')}>Adjust<//>
+          <${Button} kind="primary" right="money" onClick=${() => setOpen('credits')}>Add credits<//>`
     }
     ${open === 'credits' && html`<${AddCredits} ...${action} />`}
     ${open === 'adjust' && html`<${Adjust} ...${action} />`}
@@ -199,7 +199,7 @@ function AccountKeys({ id }: { readonly id: string }) {
   const list = usePages<KeyRow>(withQuery('/admin/keys', { account: id }))
   const make = () => go(withQuery('/console/keys', { account: id, new: id }))
   return html`<div class="screen">
-    <div class="screen-head"><div class="screen-actions"><${Button} kind="primary" role="admin" onClick=${make}>New key<//></div></div>
+    <div class="screen-head"><div class="screen-actions"><${Button} kind="primary" right="keys" onClick=${make}>New key<//></div></div>
     <${KeyList} list=${list} onNew=${make} />
   </div>`
 }
@@ -237,7 +237,7 @@ function AddCredits({ row, onClose, onDone }: ActionProps) {
       ${row.free_tier && html`<p class="help">The first credits end the free tier of this account, for good.</p>`}
       ${form.error && !['usd', 'reference', 'note'].includes(form.error.param ?? '') && html`<${Failure} error=${form.error} />`}
       <div class="actions">
-        <${Button} kind="primary" type="submit" role="billing" busy=${form.busy}>Add credits<//>
+        <${Button} kind="primary" type="submit" right="money" busy=${form.busy}>Add credits<//>
         <${Button} onClick=${onClose}>Cancel<//>
       </div>
     </form>
@@ -265,7 +265,7 @@ function Adjust({ row, onClose, onDone }: ActionProps) {
       <${BeforeAfter} before=${row.balance_usd} after=${sumWith(row.balance_usd, usd)} />
       ${form.error && !['usd', 'reason'].includes(form.error.param ?? '') && html`<${Failure} error=${form.error} />`}
       <div class="actions">
-        <${Button} kind="primary" type="submit" role="billing" busy=${form.busy}>Adjust<//>
+        <${Button} kind="primary" type="submit" right="money" busy=${form.busy}>Adjust<//>
         <${Button} onClick=${onClose}>Cancel<//>
       </div>
     </form>
@@ -287,7 +287,7 @@ function EditAccount({ row, onClose, onDone }: ActionProps) {
   const { errorFor } = form
   return html`<${Dialog} title=${html`Settings of <bdi>${row.name}</bdi>`} wide onClose=${onClose}>
     <form class="form" onSubmit=${form.submit}>
-      <${TextField} label="Name" value=${name} onInput=${setName} error=${errorFor('name')} disabled=${!allows('admin')} />
+      <${TextField} label="Name" value=${name} onInput=${setName} error=${errorFor('name')} disabled=${!allows('keys')} />
       <p class="help">These hold for all its keys together, beside the limits of each key.</p>
       <${LimitFields} texts=${limits} onChange=${setLimits} none="unlimited" errorFor=${errorFor} />
       <${TextField} label="Alert below, USD" value=${alert} onInput=${setAlert} placeholder="default" error=${errorFor('alert_below_usd')} />
@@ -296,7 +296,7 @@ function EditAccount({ row, onClose, onDone }: ActionProps) {
       ${form.error && html`<${Failure} error=${form.error} />`}
       ${versions && html`<${Conflict} ...${versions} />`}
       <div class="actions">
-        <${Button} kind="primary" type="submit" role="billing" busy=${form.busy}>${versions ? 'Apply mine on top' : 'Save'}<//>
+        <${Button} kind="primary" type="submit" right=${allows('keys') ? 'keys' : 'money'} busy=${form.busy}>${versions ? 'Apply mine on top' : 'Save'}<//>
         <${Button} onClick=${onClose}>Cancel<//>
       </div>
     </form>

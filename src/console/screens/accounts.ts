@@ -80,7 +80,7 @@ export function Accounts() {
       <${Filters} filters=${FILTERS} />
       <div class="screen-actions">
         <${ColumnChoice} name=${NAME} columns=${COLUMNS} />
-        <${Button} kind="primary" role="admin" onClick=${() => setCreating(true)}>New account<//>
+        <${Button} kind="primary" right="keys" onClick=${() => setCreating(true)}>New account<//>
       </div>
     </header>
     ${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
@@ -90,7 +90,7 @@ export function Accounts() {
           ? html`<${Empty} title="No accounts match."><p class="muted">Remove a filter above.</p><//>`
           : html`<${Empty} title="There are no accounts yet.">
             <p class="muted">An account holds money, and pays for the calls of its keys.</p>
-            <${Button} kind="primary" role="admin" onClick=${() => setCreating(true)}>New account<//>
+            <${Button} kind="primary" right="keys" onClick=${() => setCreating(true)}>New account<//>
           <//>`
         : html`<${Table}
           name=${NAME}
@@ -138,7 +138,7 @@ function NewAccount({ onClose }: { readonly onClose: () => void }) {
       <${TextField} label="Id" value=${id} onInput=${setId} mono placeholder="made for you" help="Lower-case letters, digits, _ and -. It never changes." error=${form.errorFor('id')} />
       ${form.error && !isPlaced && html`<${Failure} error=${form.error} />`}
       <div class="actions">
-        <${Button} kind="primary" type="submit" role="admin" busy=${form.busy}>Create account<//>
+        <${Button} kind="primary" type="submit" right="keys" busy=${form.busy}>Create account<//>
         <${Button} onClick=${onClose}>Cancel<//>
       </div>
     </form>

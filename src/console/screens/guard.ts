@@ -84,7 +84,7 @@ export function Guard() {
     <section class="stack">
       <header class="screen-head">
         <h2>Decisions</h2>
-        ${list.rows.length > 0 && html`<${Button} role="admin" onClick=${() => setReviewing(true)}>Review…<//>`}
+        ${list.rows.length > 0 && html`<${Button} right="contents" onClick=${() => setReviewing(true)}>Review…<//>`}
       </header>
       ${reviewing && html`<${Review} rows=${list.rows} onClose=${() => setReviewing(false)} />`}
       ${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}

@@ -145,11 +145,11 @@ function Actions({ row, onChange }: { readonly row: KeyRow; readonly onChange: (
   if (row.archived_at)
     return html`<span class="muted">archived <${Time} at=${row.archived_at} /></span>`
   return html`<div class="screen-actions">
-    <${Button} role="admin" onClick=${() => setOpen('edit')}>Edit<//>
-    <${Button} role="admin" onClick=${() => setOpen('disable')}>${row.disabled ? 'Enable' : 'Disable'}<//>
-    <${Button} role="admin" onClick=${() => setOpen('rotate')}>Rotate<//>
+    <${Button} right="keys" onClick=${() => setOpen('edit')}>Edit<//>
+    <${Button} right="keys" onClick=${() => setOpen('disable')}>${row.disabled ? 'Enable' : 'Disable'}<//>
+    <${Button} right="keys" onClick=${() => setOpen('rotate')}>Rotate<//>
     <a class="button" href=${withQuery('/console/play', { key: row.id })}>Play</a>
-    <${Button} kind="danger" role="admin" onClick=${() => setOpen('archive')}>Archive<//>
+    <${Button} kind="danger" right="keys" onClick=${() => setOpen('archive')}>Archive<//>
     ${open === 'edit' && html`<${EditKey} row=${row} onClose=${close} onDone=${done} />`}
     ${open === 'disable' && html`<${DisableKey} row=${row} onClose=${close} onDone=${done} />`}
     ${open === 'rotate' && html`<${RotateKey} row=${row} onClose=${close} onDone=${done} />`}
@@ -239,7 +239,7 @@ function EditKey({ row, onClose, onDone }: ActionProps) {
       ${form.error && html`<${Failure} error=${form.error} />`}
       ${versions && html`<${Conflict} ...${versions} />`}
       <div class="actions">
-        <${Button} kind="primary" type="submit" role="admin" busy=${form.busy}>${versions ? 'Apply mine on top' : 'Save'}<//>
+        <${Button} kind="primary" type="submit" right="keys" busy=${form.busy}>${versions ? 'Apply mine on top' : 'Save'}<//>
         <${Button} onClick=${onClose}>Cancel<//>
       </div>
     </form>
@@ -279,7 +279,7 @@ function RotateKey({ row, onClose, onDone }: ActionProps) {
       </label>
       ${form.error && html`<${Failure} error=${form.error} />`}
       <div class="actions">
-        <${Button} kind="primary" type="submit" role="admin" busy=${form.busy}>Rotate<//>
+        <${Button} kind="primary" type="submit" right="keys" busy=${form.busy}>Rotate<//>
         <${Button} onClick=${onClose}>Cancel<//>
       </div>
     </form>

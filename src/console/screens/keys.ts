@@ -80,7 +80,7 @@ export function Keys() {
       <${Filters} filters=${FILTERS} />
       <div class="screen-actions">
         <${ColumnChoice} name=${NAME} columns=${COLUMNS} />
-        <${Button} kind="primary" role="admin" onClick=${() => setCreating(true)}>New key<//>
+        <${Button} kind="primary" right="keys" onClick=${() => setCreating(true)}>New key<//>
       </div>
     </header>
     <${KeyList} list=${list} onNew=${() => setCreating(true)} />
@@ -110,7 +110,7 @@ export function KeyList({
       ? html`<${Empty} title="No keys match."><p class="muted">Remove a filter above.</p><//>`
       : html`<${Empty} title="There are no keys yet.">
           <p class="muted">A key belongs to an account, which pays for its calls.</p>
-          <${Button} kind="primary" role="admin" onClick=${onNew}>New key<//>
+          <${Button} kind="primary" right="keys" onClick=${onNew}>New key<//>
         <//>`
   }
   return html`${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
@@ -263,7 +263,7 @@ function NewKey({
       </details>
       ${form.error && !isPlaced && html`<${Failure} error=${form.error} />`}
       <div class="actions">
-        <${Button} kind="primary" type="submit" role="admin" busy=${form.busy}>Create key<//>
+        <${Button} kind="primary" type="submit" right="keys" busy=${form.busy}>Create key<//>
         <${Button} onClick=${onClose}>Cancel<//>
       </div>
     </form>

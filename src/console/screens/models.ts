@@ -118,7 +118,7 @@ export function Models() {
       <${Filters} filters=${FILTERS} />
       <div class="screen-actions">
         <${ColumnChoice} name="models" columns=${COLUMNS} />
-        <${Button} role="admin" onClick=${() => setImporting(true)}>Import prices<//>
+        <${Button} right="config" onClick=${() => setImporting(true)}>Import prices<//>
       </div>
     </header>
     <${Answered} of=${answer} lines=${10}>
@@ -343,8 +343,8 @@ function OneDeployment({
       <h3>${id} <${Health} state=${health.state} /></h3>
       ${
         health.state === 'healthy'
-          ? html`<${Button} role="admin" onClick=${() => setAsking('cooldown')}>Cool down<//>`
-          : html`<${Button} role="admin" onClick=${() => setAsking('resume')}>Resume<//>`
+          ? html`<${Button} right="keys" onClick=${() => setAsking('cooldown')}>Cool down<//>`
+          : html`<${Button} right="keys" onClick=${() => setAsking('resume')}>Resume<//>`
       }
     </header>
     <div class="panel-body"><${Facts} facts=${facts} /></div>

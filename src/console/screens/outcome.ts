@@ -89,7 +89,7 @@ export function EndCall({ id }: { readonly id: string }) {
     await call('POST', `/admin/requests/${id}/end`)
     setAsking(false)
   }
-  return html`<${Button} role="admin" onClick=${() => setAsking(true)}>End<//> ${
+  return html`<${Button} right="keys" onClick=${() => setAsking(true)}>End<//> ${
     asking &&
     html`<${Confirm}
         title="End this call?"

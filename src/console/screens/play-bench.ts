@@ -6,7 +6,8 @@ import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
 import { SelectField, CheckField, TextField } from '../parts/form.ts'
 import { Empty, Failure, Notice } from '../parts/states.ts'
-import { place, setQuery, type Role } from '../state.ts'
+import { place, setQuery } from '../state.ts'
+import type { Right } from '../../server/admin/resources/rights.ts'
 import { useCaller, type Exchange } from './play-exchange.ts'
 import {
   DraftError,
@@ -38,11 +39,11 @@ interface BenchProps {
   readonly charged: Content
   readonly after: (exchange: Exchange) => Content
   readonly onEnded: () => void
-  readonly role?: Role
+  readonly right?: Right
 }
 
 /** The bench. Leaving it forgets everything that was typed and answered. */
-export function Bench({ models, credential, charged, after, onEnded, role }: BenchProps) {
+export function Bench({ models, credential, charged, after, onEnded, right }: BenchProps) {
   const id = place.value.query.get('model') ?? models[0]?.id ?? ''
   const model = models.find((one) => one.id === id) ?? {
     id,
@@ -89,7 +90,7 @@ export function Bench({ models, credential, charged, after, onEnded, role }: Ben
             ${
               busy
                 ? html`<${Button} kind="danger" onClick=${bench.stop}>Stop<//>`
-                : html`<${Button} kind="primary" type="submit" title="Ctrl+Enter" role=${role}>Send<//>`
+                : html`<${Button} kind="primary" type="submit" title="Ctrl+Enter" right=${right}>Send<//>`
             }
             <span class="caption">${charged}</span>
           </div>

@@ -26,8 +26,8 @@ export function Playground() {
   return html`<div class="screen">
     <header class="screen-head"><h1>Playground</h1></header>
     ${
-      !allows('admin') &&
-      html`<${Notice}>Calls are made with a key and charged to its account: this needs the role admin.<//>`
+      !allows('keys') &&
+      html`<${Notice}>Calls are made with a key and charged to its account: this needs the role operator or admin.<//>`
     }
     <${Answered} of=${keys}>
       ${({ data }: { data: readonly KeyRow[] }) =>
@@ -73,7 +73,7 @@ function AsKey({
     <${Bench}
       models=${models}
       credential=${credential}
-      role="admin"
+      right="keys"
       charged=${html`charged to
       ${key?.account_id ?? 'the account of this key'}${
         balance === undefined ? '' : html`, balance <${Money} usd=${balance} balance />`

@@ -87,7 +87,7 @@ export function PolicyEditor({
       <div class="screen-actions">
         <${Button} onClick=${() => setOpen('copy')}>Copy from key…<//>
         <${Button} onClick=${() => write(saved)}>Revert<//>
-        <${Button} kind="primary" role="admin" title=${problem ?? 'Ctrl+Enter'} onClick=${save}>Save…<//>
+        <${Button} kind="primary" right="keys" title=${problem ?? 'Ctrl+Enter'} onClick=${save}>Save…<//>
       </div>
     </div>
     <div class="pane-tabs tabs" role="tablist" aria-label="Parts of the editor">
@@ -270,7 +270,7 @@ function Replay({
   return html`<p class="help">Compares the verdicts on the last ${CALLS} calls of this key whose contents were kept.</p>
     ${error && html`<${Failure} error=${error} />`}
     ${replayed && html`<${Changes} found=${replayed} />`}
-    <div><${Button} role="admin" busy=${busy} onClick=${() => policy && run()}>Run<//></div>`
+    <div><${Button} right="keys" busy=${busy} onClick=${() => policy && run()}>Run<//></div>`
 }
 
 function Changes({ found }: { readonly found: Replayed }) {
@@ -397,7 +397,7 @@ function SavePolicy({
     ${form.error && html`<${Failure} error=${form.error} />`}
     <p class="help">It holds from the next call on. Calls that run keep the one they began with.</p>
     <div class="actions">
-      <${Button} kind=${looser > 0 ? 'danger-filled' : 'primary'} role="admin" busy=${form.busy} onClick=${theirs ? rebase : form.submit}>
+      <${Button} kind=${looser > 0 ? 'danger-filled' : 'primary'} right="keys" busy=${form.busy} onClick=${theirs ? rebase : form.submit}>
         ${theirs ? 'Apply mine on top' : looser > 0 ? `Save, loosens ${looser}` : 'Save policy'}
       <//>
       <${Button} onClick=${onClose}>Back<//>
@@ -505,7 +505,7 @@ function TryIt({
       ${trial ? html`<${Findings} trial=${trial} texts=${texts} guard=${guard} />` : html`<p class="muted">Type a text above.</p>`}
     </div>
     <div class="actions">
-      <${Button} role="admin" busy=${busy} onClick=${() => state.run(true)}>Ask judges<//>
+      <${Button} right="keys" busy=${busy} onClick=${() => state.run(true)}>Ask judges<//>
       <span class="help">Asks models, at the operator's expense.${trial?.cost_usd ? ` The last one cost $${trial.cost_usd}.` : ''}</span>
     </div>
   </div>`

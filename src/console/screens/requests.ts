@@ -449,7 +449,7 @@ function KeptContent({ id }: { readonly id: string }) {
         ? html`<${Answered} of=${answer}>
             ${({ data }: { data: RequestContent }) => html`<${ContentOf} content=${data} />`}
           <//>`
-        : html`<${Button} role="admin" title="The audit log notes who reads it" onClick=${() => setOpen(true)}
+        : html`<${Button} right="contents" title="The audit log notes who reads it" onClick=${() => setOpen(true)}
             >Show content<//
           >`
     }

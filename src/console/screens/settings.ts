@@ -114,12 +114,12 @@ function Usage() {
     ${begun && html`<${Notice}>Usage is being read again. Pages say how far it is.<//>`}
     ${verify.error && html`<${Failure} error=${verify.error} />`}
     <div class="actions">
-      <${Button} role="admin" busy=${verify.busy} onClick=${() => verify.submit()}>Verify<//>
-      <${Button} kind="danger" role="admin" onClick=${() => setAsking(true)}>Rebuild usage<//>
+      <${Button} right="read" busy=${verify.busy} onClick=${() => verify.submit()}>Verify<//>
+      <${Button} kind="danger" right="config" onClick=${() => setAsking(true)}>Rebuild usage<//>
     </div>
     ${
       asking &&
-      allows('admin') &&
+      allows('config') &&
       html`<${Confirm}
         title="Read all usage again?"
         verb="Rebuild usage"
@@ -163,10 +163,10 @@ const MOST_ROWS = 500
 
 function Configuration() {
   const answer = useAnswer<{ data: readonly SettingAnswer[] }>(
-    allows('admin') ? '/admin/config' : null,
+    allows('config') ? '/admin/config' : null,
   )
   const text = place.value.query.get('q') ?? ''
-  if (!allows('admin')) {
+  if (!allows('config')) {
     return html`<${Notice}>The configuration is shown to the role admin.<//>`
   }
   return html`<div class="stack">
@@ -301,12 +301,12 @@ function AuditLog() {
   const { query } = place.value
   const parameters = [...query].filter(([name]) => name !== 'open').join('&')
   const path = useMemo(() => pathOf(query, Date.now()), [parameters])
-  const list = usePages<ChangeAnswer>(allows('admin') ? path : null)
+  const list = usePages<ChangeAnswer>(allows('people') ? path : null)
   const open = query.get('open') ?? undefined
   const row = list.rows.find(({ id }) => id === open)
   const csv = `${path}${path.includes('?') ? '&' : '?'}format=csv`
-  useKeys({ x: () => allows('admin') && location.assign(csv) })
-  if (!allows('admin')) return html`<${Notice}>The audit log is shown to the role admin.<//>`
+  useKeys({ x: () => allows('people') && location.assign(csv) })
+  if (!allows('people')) return html`<${Notice}>The audit log is shown to the role admin.<//>`
   const isEmpty = !list.loading && !list.error && list.rows.length === 0
   return html`<div class="stack">
     <div class="screen-head"><${Range} standard=${STANDARD} /><${Filters} filters=${FILTERS} /><a class="button quiet" href=${csv} download>CSV</a></div>
@@ -431,7 +431,7 @@ function Active({ alert, onMuted }: { readonly alert: Alert; readonly onMuted: (
     ${
       muted_until
         ? html`<span class="muted">silent until <${Time} at=${muted_until} /></span>`
-        : html`<${Button} role="admin" busy=${mute.busy} onClick=${() => mute.submit()}>Mute a day<//>`
+        : html`<${Button} right="keys" busy=${mute.busy} onClick=${() => mute.submit()}>Mute a day<//>`
     }
   </li>`
 }

@@ -1,5 +1,5 @@
 import type { ResolvedKey } from '../../accounts/stored.ts'
-import { PLAY_PREFIX, readPlayToken } from '../../accounts/play.ts'
+import { PLAY_PREFIX } from '../../access/credentials.ts'
 import { hashSecret, hasValidChecksum } from '../../accounts/secrets.ts'
 import { TooManyRequests, Unauthenticated, Unavailable } from '../../errors/errors.ts'
 import type { Admission, Admitted, RateStatus } from '../../state/ledger/ledger.ts'
@@ -77,8 +77,8 @@ function admitAs(
 /** The key of a play token, if it is as it was when the token was made. */
 async function playedKey({ runtime, incoming }: Call, token: string): Promise<ResolvedKey | null> {
   if (incoming.method !== 'POST') return null
-  const played = readPlayToken(token, runtime.config.admin, Date.now())
-  const known = played ? await runtime.accounts.resolve(played.id) : null
+  const played = await runtime.credentials.play(token)
+  const known = played ? await runtime.accounts.resolve(played.key) : null
   return known?.key.revision === played?.revision ? known : null
 }
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Account } from '../../accounts/stored.ts'
 import { note, changing } from './audit.ts'
-import { requireRole } from './auth.ts'
+import { requireRight } from '../../access/actors.ts'
 import {
   ACCOUNT_SETTINGS,
   accountChange,
@@ -19,10 +19,8 @@ import {
   type AdminRequest,
   read,
   readNew,
-  admin,
-  billing,
-  viewer,
   type Routes,
+  needs,
 } from './route.ts'
 import { InvalidRequest, ReferenceTaken, Unavailable } from '../../errors/errors.ts'
 import { formatPico, parsePico, usdJson, type Pico } from '../../money/money.ts'
@@ -32,19 +30,23 @@ import type { Runtime } from '../../pipeline/pipeline.ts'
 import { listAccounts } from './lists.ts'
 
 export const accountRoutes: Routes = {
-  '/accounts': { GET: viewer(listAccounts), POST: admin(createAccount) },
+  '/accounts': { GET: needs('read', listAccounts), POST: needs('keys', createAccount) },
   '/accounts/:id': {
-    GET: viewer(showAccount),
-    PATCH: billing(changeAccount),
-    DELETE: admin(archiveAccount),
+    GET: needs('read', showAccount),
+    PATCH: needs(['keys', 'money'], changeAccount),
+    DELETE: needs('keys', archiveAccount),
   },
-  '/accounts/:id/credits': { POST: billing(addCredits) },
-  '/accounts/:id/adjust': { POST: billing(adjustBalance) },
+  '/accounts/:id/credits': { POST: needs('money', addCredits) },
+  '/accounts/:id/adjust': { POST: needs('money', adjustBalance) },
 }
+
+/** The right for members of an account that have no other one. */
+const KEYS = ['keys'] as const
 
 async function createAccount(request: AdminRequest): Promise<Answer> {
   const account = await request.runtime.accounts.createAccount(
     readNew(newAccount, await bodyOf(request)),
+    request.actor.id,
   )
   const { id, name } = account
   await note(request, {
@@ -59,15 +61,14 @@ async function showAccount({ runtime, id }: AdminRequest): Promise<Answer> {
   return { body: { data: await wholeAccount(runtime, await accountOf(runtime, id)) } }
 }
 
-/** Changes an account. The role `billing` may change the note and the threshold of the alert. */
+/** Changes an account. Each member of the change needs its own right. */
 async function changeAccount(request: AdminRequest): Promise<Answer> {
   const { name, disabled, ...settings } = read(accountChange, await bodyOf(request))
-  const forAdmins = Object.entries(ACCOUNT_SETTINGS).flatMap(([member, setting]) =>
-    'role' in setting ? [] : [settings[member as keyof typeof settings]],
-  )
-  if ([name, disabled, ...forAdmins].some((value) => value !== undefined)) {
-    requireRole(request.actor, 'admin')
+  for (const [member, setting] of Object.entries(ACCOUNT_SETTINGS)) {
+    if (settings[member as keyof typeof settings] === undefined) continue
+    requireRight(request.actor, ...('rights' in setting ? setting.rights : KEYS))
   }
+  if (name !== undefined || disabled !== undefined) requireRight(request.actor, ...KEYS)
   const change = { name, disabled, ...changeOf(ACCOUNT_SETTINGS, settings) }
   return changing(request, ofAccounts(request), 'update', async (condition) => ({
     item: await request.runtime.accounts.changeAccount(request.id, change, condition),

@@ -6,7 +6,8 @@
 import { H3, type H3Event } from 'h3'
 import { InvalidRequest, NotFound } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
-import { requireRole, type AdminAuth } from './auth.ts'
+import { requireRight } from '../../access/actors.ts'
+import type { AdminAuth } from './auth.ts'
 import { addSessionRoutes } from './session.ts'
 import { accountRoutes } from './accounts.ts'
 import { auditRoutes } from './audit.ts'
@@ -17,11 +18,12 @@ import { gatewayRoutes } from './gateways.ts'
 import { guardRoutes } from './guard.ts'
 import { modelImportRoutes } from './model-import.ts'
 import { modelRoutes } from './models.ts'
+import { peopleRoutes } from './people.ts'
 import { policyRoutes } from './policies.ts'
 import { eventRoutes } from './events.ts'
 import { overviewRoutes } from './overview.ts'
 import { requestRoutes } from './requests.ts'
-import { viewer, type Routes } from './route.ts'
+import { type Routes, needs } from './route.ts'
 import { usageRoutes } from './usage.ts'
 import { outboxView } from './views.ts'
 import type { Status } from './resources/gateway.ts'
@@ -77,10 +79,10 @@ export function adminApp(
       event.runtime?.node?.res?.once('finish', () => {
         gateway.runtime.metrics.adminAnswered(path, event.runtime!.node!.res!.statusCode)
       })
-      const actor = auth.actorOf(event)
+      const actor = await auth.actorOf(event)
       const route = routes[event.req.method]
       if (!route) throw wrongMethod(event.req.method, Object.keys(routes).join(', '))
-      requireRole(actor, route.role)
+      requireRight(actor, ...route.rights)
       const { searchParams: query } = event.url
       const id = decoded(event.context.params?.id ?? '')
       const { runtime } = gateway
@@ -93,8 +95,8 @@ export function adminApp(
       return answer.body
     })
   }
-  app.all('/**', (event) => {
-    auth.actorOf(event)
+  app.all('/**', async (event) => {
+    await auth.actorOf(event)
     throw new NotFound('unknown_url', 'The admin API has no such route.')
   })
   return app
@@ -114,7 +116,7 @@ function wrongMethod(method: string, allow: string): InvalidRequest {
   return new InvalidRequest('method_not_allowed', message, { headers: { allow } })
 }
 
-// Every route of the admin API, with the role that it needs.
+// Every route of the admin API, with the right that it needs.
 
 /** Routes by path below `/admin`, then by method; HEAD is answered like GET. */
 export const ADMIN_ROUTES: Routes = {
@@ -130,8 +132,11 @@ export const ADMIN_ROUTES: Routes = {
   ...listRoutes,
   ...modelRoutes,
   ...modelImportRoutes,
+  ...peopleRoutes,
   ...policyRoutes,
   ...requestRoutes,
-  '/ledger/outbox': { GET: viewer(({ gateway }) => ({ body: { data: outboxView(gateway) } })) },
-  '/status': { GET: viewer(({ gateway }) => ({ body: { data: statusView(gateway) } })) },
+  '/ledger/outbox': {
+    GET: needs('read', ({ gateway }) => ({ body: { data: outboxView(gateway) } })),
+  },
+  '/status': { GET: needs('read', ({ gateway }) => ({ body: { data: statusView(gateway) } })) },
 }

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { InvalidRequest, RevisionChanged, toErrorBody } from '../../errors/errors.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import type { AuditFilter } from '../../state/audit.ts'
-import type { Actor } from './auth.ts'
+import type { Actor } from '../../access/actors.ts'
 import { checkParameters, readLimit, readMoment, wantsCsv } from '../../errors/query.ts'
 import { csvResponse } from './csv.ts'
 import {
@@ -12,14 +12,24 @@ import {
   type AuditEntry,
   type MemberChange,
 } from './resources/audit.ts'
-import { type Answer, type AdminRequest, admin, type Routes } from './route.ts'
+import { type Answer, type AdminRequest, type Routes, needs } from './route.ts'
 import type { Condition } from '../../accounts/accounts.ts'
 
 export const auditRoutes: Routes = {
-  '/audit': { GET: admin(listChanges) },
+  '/audit': { GET: needs('people', listChanges) },
 }
 
-const PARAMETERS = new Set(['actor', 'action', 'object', 'from', 'to', 'limit', 'after', 'format'])
+const PARAMETERS = new Set([
+  'actor',
+  'session',
+  'action',
+  'object',
+  'from',
+  'to',
+  'limit',
+  'after',
+  'format',
+])
 const CSV_BATCH = 200
 
 interface Change {
@@ -47,7 +57,8 @@ export async function note(
   const changes = changesBetween(before, after)
   if (Object.keys(changes).length === 0) return
   try {
-    await audit.add({ actor: actor.name, address: actor.address, action, object, changes })
+    const { id: actor_id, name, address, session } = actor
+    await audit.add({ actor: name, actor_id, session, address, action, object, changes })
     events.emit('audit', () => ({ actor: actor.name, action, object }))
   } catch (error) {
     metrics.auditFailed()
@@ -84,7 +95,7 @@ async function* linesOf(audit: Runtime['audit'], filter: AuditFilter): AsyncGene
 }
 
 function filterOf(query: URLSearchParams): AuditFilter {
-  const texts = ['actor', 'action', 'object'].filter((name) => query.has(name))
+  const texts = ['actor', 'session', 'action', 'object'].filter((name) => query.has(name))
   const moments = ['from', 'to'].filter((name) => query.has(name))
   return Object.fromEntries([
     ...texts.map((name) => [name, query.get(name)!] as const),
@@ -137,6 +148,7 @@ interface Changing<Item extends RevisionChanged['current']> {
  * meanwhile, the answer is 412 with the present object.
  * @param action such as `rotate`
  * @param change returns the object after the change, and further members of the answer
+ * @param done members of the entry beside the settings of the object
  */
 export async function changing<Item extends RevisionChanged['current']>(
   request: AdminRequest,
@@ -145,10 +157,12 @@ export async function changing<Item extends RevisionChanged['current']>(
   change: (
     condition: Condition<Item>,
   ) => Promise<{ readonly item: Item; readonly status?: number; readonly more?: object }>,
+  done: object = {},
 ): Promise<Answer> {
   let before = {}
   const condition: Condition<Item> = {
     expected: revisionOf(request),
+    by: request.actor.id,
     replaced: (former) => {
       before = settings(former)
     },
@@ -156,7 +170,8 @@ export async function changing<Item extends RevisionChanged['current']>(
   try {
     const { item, status = 200, more } = await change(condition)
     const object = `${kind}:${item.id}`
-    await note(request, { action: `${kind}.${action}`, object, before, after: settings(item) })
+    const after = { ...settings(item), ...done }
+    await note(request, { action: `${kind}.${action}`, object, before, after })
     return { status, body: { data: await view(item), ...more } }
   } catch (error) {
     if (!(error instanceof RevisionChanged)) throw error

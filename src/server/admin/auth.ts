@@ -1,120 +1,167 @@
-/** Actors of the admin API: tokens with roles, and a bound on guesses of a token. */
+/** Proofs of the operators of the admin API: tokens, the console's session, and a bound on guesses of a token. */
 import type { H3Event } from 'h3'
 import { hash, timingSafeEqual } from 'node:crypto'
-import { Forbidden, NotFound, TooManyRequests, Unauthenticated } from '../../errors/errors.ts'
+import { hashSecret } from '../../accounts/secrets.ts'
+import { rightsOf, type Actor } from '../../access/actors.ts'
+import type { FoundSession, StoredToken, Subject } from '../../access/credentials.ts'
+import { NotFound, TooManyRequests, Unauthenticated } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Config } from '../../config/config.ts'
-import type { Role } from './resources/session.ts'
+import {
+  addressOf,
+  requireKnownHost,
+  requireSameOrigin,
+  sessionCookie,
+  setSessionCookie,
+} from '../browser.ts'
+import type { How, OperatorRole } from './resources/session.ts'
 
-export interface Actor {
-  /** Name of the token. */
-  readonly name: string
-  readonly role: Role
-  /** Address of the client's end of the connection; of a proxy where there is one. */
-  readonly address: string
-}
-
-export interface AdminToken {
+/** A token of the configuration. */
+export interface ConfiguredToken {
   readonly name: string
   readonly token: string
-  readonly role: Role
+  readonly role: OperatorRole
 }
 
-/**
- * Finds the token of a request without a bearer token, such as that of the console's cookie.
- * @throws GatewayError for a request that has to be refused
- */
-export type SessionReader = (
-  event: H3Event,
-  tokens: readonly AdminToken[],
-) => AdminToken | undefined
+/** An actor, and how it has proved who it is. */
+export interface Proof {
+  readonly actor: Actor
+  readonly how: How
+  /** What a session of it stands for; absent for the header of a proxy. */
+  readonly subject?: Subject
+  readonly session?: FoundSession
+}
 
-const ROLES: readonly Role[] = ['viewer', 'billing', 'admin']
 /** Name of `admin.token`. */
-const FIRST_TOKEN = 'admin'
+export const FIRST_TOKEN = 'admin'
 const MINUTE_MS = 60_000
 const FAILURES_OF_ADDRESS = 10
 const FAILURES_IN_ALL = 100
+/** Fewer characters can be guessed, so that guessing has to be slow. */
+export const STRONG_LENGTH = 16
 
 /** The tokens of a configuration; none means that there is no admin API. */
-export function tokensOf({ admin: { token, tokens } }: Pick<Config, 'admin'>): AdminToken[] {
+export function tokensOf({ admin: { token, tokens } }: Pick<Config, 'admin'>): ConfiguredToken[] {
   return token === undefined ? tokens : [{ name: FIRST_TOKEN, token, role: 'admin' }, ...tokens]
-}
-
-/** @throws Forbidden, which names the role, for an actor with a lesser role */
-export function requireRole({ name, role }: Actor, needed: Role): void {
-  if (ROLES.indexOf(role) >= ROLES.indexOf(needed)) return
-  const message = `This needs the role ${needed}; the token "${name}" has the role ${role}.`
-  throw new Forbidden('forbidden', message)
 }
 
 /** Identifies the actors of one gateway. A reloaded configuration applies to the next request. */
 export class AdminAuth {
   readonly #gateway: Gateway
-  readonly #session: SessionReader
   readonly #guesses = new GuessLimit()
 
-  /** @param session called where a request has no bearer token */
-  constructor(gateway: Gateway, session: SessionReader = () => undefined) {
+  constructor(gateway: Gateway) {
     this.#gateway = gateway
-    this.#session = session
+  }
+
+  /** The actor of a request. @throws as {@link AdminAuth.proofOf} */
+  async actorOf(event: H3Event): Promise<Actor> {
+    return (await this.proofOf(event)).actor
   }
 
   /**
-   * The actor of a request.
-   * @throws NotFound without a token in the configuration, Unauthenticated for a wrong or missing one, TooManyRequests after
-   * too many wrong ones
+   * The proof of a request: a bearer token, else the console's session.
+   * @throws NotFound where there is no admin API, Unauthenticated for a wrong or missing proof, TooManyRequests after too many
+   * wrong ones, Forbidden for a request that may come from another site, Unavailable
    */
-  actorOf(event: H3Event): Actor {
-    const tokens = this.#tokens()
-    const address = addressOf(event)
+  async proofOf(event: H3Event): Promise<Proof> {
+    this.#tokens()
     const secret = /^bearer +(\S+) *$/i.exec(event.req.headers.get('authorization') ?? '')?.[1]
-    const token =
-      secret === undefined ? this.#session(event, tokens) : this.identify(secret, address)
-    if (token) return { name: token.name, role: token.role, address }
+    if (secret !== undefined) return this.identify(event, secret)
+    const proof = await this.ofSession(event)
+    if (proof) return proof
+    if (sessionCookie(event, 'operator') !== undefined) {
+      throw new Unauthenticated('This session has ended. Sign in again.', 'session_ended')
+    }
     throw new Unauthenticated('Send the admin token as "Authorization: Bearer <token>".')
   }
 
-  /**
-   * The token of the configuration that equals the given text. Failures count against the address.
-   * @throws NotFound, Unauthenticated and TooManyRequests as {@link actorOf}
-   */
-  identify(secret: string, address: string): AdminToken {
-    const tokens = this.#tokens()
+  /** The proof of a token. Failures count against the address. @throws as {@link AdminAuth.proofOf} */
+  async identify(event: H3Event, secret: string): Promise<Proof> {
+    const address = addressOf(event, this.#gateway.runtime.config)
     // Each is compared, so that the time tells nothing about the place of the right one.
-    const match = this.attempt(
-      address,
-      () => tokens.filter(({ token }) => isSame(secret, token))[0],
-    )
-    if (match) return match
-    throw new Unauthenticated('The admin token is wrong.')
+    const [configured] = this.#tokens().filter(({ token }) => isSame(secret, token))
+    if (configured) {
+      if (secret.length < STRONG_LENGTH) this.#guesses.check(address)
+      return this.#ofConfigured(configured, address)
+    }
+    const { credentials } = this.#gateway.runtime
+    const token = await credentials.tokenOf(secret, isReading(event))
+    if (token) {
+      await credentials.noteUse(secret, token)
+      return ofStored(token, hashSecret(secret), address)
+    }
+    return this.refuse(address, 'The admin token is wrong.')
   }
 
   /**
-   * Runs one attempt to prove something from an address; undefined is a failure. A proof always passes: otherwise anybody
-   * behind the operator's address could lock the operator out.
-   * @throws TooManyRequests for a failure after too many others
+   * Refuses a wrong proof, and counts it. A right one always passes: otherwise anybody behind the operator's address could lock
+   * the operator out.
+   * @throws Unauthenticated, or TooManyRequests after too many others
    */
-  attempt<T>(address: string, prove: () => T | undefined): T | undefined {
-    const proof = prove()
-    if (proof !== undefined) return proof
-    const waitMs = this.#guesses.waitMs(address)
-    if (waitMs > 0) {
-      throw new TooManyRequests('rate_limited', 'Too many wrong admin tokens.', waitMs)
-    }
+  refuse(address: string, message: string): never {
+    this.#guesses.check(address)
     this.#guesses.note(address)
-    return undefined
+    throw new Unauthenticated(message)
   }
 
-  #tokens(): AdminToken[] {
+  /** The proof of the console's cookie; undefined without a session that goes on. Sends the cookie again from time to time. */
+  async ofSession(event: H3Event): Promise<Proof | undefined> {
+    const secret = sessionCookie(event, 'operator')
+    if (secret === undefined) return undefined
+    const { credentials, config } = this.#gateway.runtime
+    requireKnownHost(event, config)
+    requireSameOrigin(event)
+    const { sessions } = config.admin
+    const found = await credentials.session(secret, 'operator', sessions, isReading(event))
+    if (!found) return undefined
+    const { session } = found
+    const proof = await this.ofSubject(event, session.subject)
+    if (!proof) {
+      await credentials.endSession(found.sha256)
+      return undefined
+    }
+    const prolonged = await credentials.prolong(found, sessions)
+    if (prolonged) setSessionCookie(event, config, secret, prolonged, sessions.idle)
+    const { id, how } = session
+    return { ...proof, actor: { ...proof.actor, session: id }, how, session: found }
+  }
+
+  /** What a session or a link stands for, as it is now; undefined where that may do nothing any more. */
+  async ofSubject(event: H3Event, subject: Subject): Promise<Proof | undefined> {
+    if (!('token' in subject)) return undefined
+    const { config, credentials } = this.#gateway.runtime
+    const address = addressOf(event, config)
+    const configured = this.#tokens().find(({ token }) => hashSecret(token) === subject.token)
+    if (configured) return this.#ofConfigured(configured, address)
+    const token = await credentials.tokenByHash(subject.token, isReading(event))
+    return token && ofStored(token, subject.token, address)
+  }
+
+  #ofConfigured({ name, role, token }: ConfiguredToken, address: string): Proof {
+    const actor = actorOf(`file:${name}`, name, role, address)
+    return { actor, how: 'token', subject: { token: hashSecret(token) } }
+  }
+
+  #tokens(): ConfiguredToken[] {
     const tokens = tokensOf(this.#gateway.runtime.config)
     if (tokens.length > 0) return tokens
     throw new NotFound('unknown_url', 'There is no such route.')
   }
 }
 
-export function addressOf(event: H3Event): string {
-  return event.runtime?.node?.req.socket?.remoteAddress ?? ''
+function ofStored({ id, name, role }: StoredToken, sha256: string, address: string): Proof {
+  const actor = actorOf(`token:${id}`, name, role, address)
+  return { actor, how: 'token', subject: { token: sha256 } }
+}
+
+function actorOf(id: string, name: string, role: OperatorRole, address: string): Actor {
+  return { id, name, role, rights: rightsOf(role), address }
+}
+
+/** Whether a request changes nothing: it may go on with what was read before an outage of the state. */
+function isReading({ req: { method } }: H3Event): boolean {
+  return method === 'GET' || method === 'HEAD'
 }
 
 /** Compares digests, because they have equal lengths, which the comparison needs, and tokens of any length take the same time. */
@@ -127,8 +174,19 @@ class GuessLimit {
   /** Failures, oldest first; at most as many as are allowed in all. */
   #failures: { readonly address: string; readonly at: number }[] = []
 
-  /** How long an address has to wait before its next guess; 0 for none. */
-  waitMs(address: string): number {
+  /** @throws TooManyRequests where an address has to wait before its next guess */
+  check(address: string): void {
+    const waitMs = this.#waitMs(address)
+    if (waitMs > 0) {
+      throw new TooManyRequests('rate_limited', 'Too many wrong admin tokens.', waitMs)
+    }
+  }
+
+  note(address: string): void {
+    this.#failures.push({ address, at: performance.now() })
+  }
+
+  #waitMs(address: string): number {
     if (this.#failures.length === 0) return 0
     const now = performance.now()
     this.#failures = this.#failures.filter(({ at }) => at > now - MINUTE_MS)
@@ -136,9 +194,5 @@ class GuessLimit {
     const wait = (failures: typeof own, most: number) =>
       failures.length < most ? 0 : failures.at(-most)!.at + MINUTE_MS - now
     return Math.max(wait(own, FAILURES_OF_ADDRESS), wait(this.#failures, FAILURES_IN_ALL))
-  }
-
-  note(address: string): void {
-    this.#failures.push({ address, at: performance.now() })
   }
 }

@@ -9,10 +9,10 @@ import { matches, type LogQuery } from '../../observe/log/query.ts'
 import type { KnownCall } from '../../observe/record.ts'
 import { wrongQuery } from '../../errors/query.ts'
 import { callView, readQuery } from './requests.ts'
-import { type AdminRequest, viewer, type Routes } from './route.ts'
+import { type AdminRequest, type Routes, needs } from './route.ts'
 
 export const eventRoutes: Routes = {
-  '/events': { GET: viewer(streamEvents) },
+  '/events': { GET: needs('read', streamEvents) },
 }
 
 /** Most texts that wait for a slow client. */

@@ -10,17 +10,16 @@ import {
   type Answer,
   type AdminRequest,
   read,
-  admin,
-  viewer,
   type Routes,
+  needs,
 } from './route.ts'
 import { settingsOf } from '../../config/settings.ts'
 
 export const gatewayRoutes: Routes = {
-  '/config': { GET: admin(showConfig) },
-  '/deployments/:id/cooldown': { POST: admin(coolDown) },
-  '/deployments/:id/resume': { POST: admin(resume) },
-  '/gateways': { GET: viewer(listGateways) },
+  '/config': { GET: needs('config', showConfig) },
+  '/deployments/:id/cooldown': { POST: needs('keys', coolDown) },
+  '/deployments/:id/resume': { POST: needs('keys', resume) },
+  '/gateways': { GET: needs('read', listGateways) },
 }
 
 /** Lists all gateways that share the state, the answering one first. @throws Unavailable */

@@ -4,10 +4,10 @@ import { checkParameters, readValues } from '../../errors/query.ts'
 import { withNames } from './views.ts'
 import type { GuardAnswer } from './resources/guard.ts'
 import { second } from './resources/settings.ts'
-import { type Answer, type AdminRequest, viewer, type Routes } from './route.ts'
+import { type Answer, type AdminRequest, type Routes, needs } from './route.ts'
 
 export const guardRoutes: Routes = {
-  '/guard': { GET: viewer(showGuard) },
+  '/guard': { GET: needs('read', showGuard) },
 }
 
 const PARAMETERS = new Set(['from', 'to', 'account', 'key'])

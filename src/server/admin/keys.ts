@@ -1,6 +1,5 @@
 import { limitsOfKey } from '../../accounts/accounts.ts'
 import { toKeyChange, type Key } from '../../accounts/stored.ts'
-import { playTokenFor } from '../../accounts/play.ts'
 import { allowlistOf, isAllowed, MAX_CANDIDATES } from '../../models/allowlist.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { note, changing } from './audit.ts'
@@ -14,27 +13,34 @@ import {
   read,
   readNew,
   missing,
-  admin,
-  viewer,
   type Routes,
+  needs,
 } from './route.ts'
 import { lastUsed, lastUsedAt } from './views.ts'
 import { coverageWarnings } from '../../guard/policy-check.ts'
 import { policyWarnings, tighten } from '../../policy/policy.ts'
 
 export const keyRoutes: Routes = {
-  '/accounts/:id/keys': { POST: admin(createKey) },
-  '/keys/:id': { GET: viewer(showKey), PATCH: admin(changeKey), DELETE: admin(archiveKey) },
-  '/keys/:id/limits': { GET: viewer(showLimits) },
-  '/keys/:id/play': { POST: admin(playKey) },
-  '/keys/:id/rotate': { POST: admin(rotateKey) },
+  '/accounts/:id/keys': { POST: needs('keys', createKey) },
+  '/keys/:id': {
+    GET: needs('read', showKey),
+    PATCH: needs('keys', changeKey),
+    DELETE: needs('keys', archiveKey),
+  },
+  '/keys/:id/limits': { GET: needs('read', showLimits) },
+  '/keys/:id/play': { POST: needs('keys', playKey) },
+  '/keys/:id/rotate': { POST: needs('keys', rotateKey) },
 }
 
 async function createKey(request: AdminRequest): Promise<Answer> {
   const { id, name, sha256, start, ...settings } = readNew(newKey, await bodyOf(request))
   const wanted = { ...settingsOf(request.runtime, settings), id, name, sha256, start }
   requireJudge(request.runtime, wanted.policy)
-  const { key, secret } = await request.runtime.accounts.createKey(request.id, wanted)
+  const { key, secret } = await request.runtime.accounts.createKey(
+    request.id,
+    wanted,
+    request.actor.id,
+  )
   await note(request, {
     action: 'key.create',
     object: `key:${key.id}`,
@@ -59,9 +65,9 @@ async function showKey({ runtime, id }: AdminRequest): Promise<Answer> {
 async function playKey(request: AdminRequest): Promise<Answer> {
   const { runtime, id } = request
   const key = await keyOf(runtime, id)
-  const played = playTokenFor(key, runtime.config.admin, Date.now())
-  // The token exists, because the request itself came with a token of the role admin.
-  const { token, expiresAt } = played!
+  const { revision } = key
+  const played = { key: id, revision, by: request.actor.id }
+  const { secret: token, expiresAt } = await runtime.credentials.playToken(played)
   const expires_at = new Date(expiresAt).toISOString()
   await note(request, { action: 'key.play', object: `key:${id}`, after: { expires_at } })
   return { status: 201, body: { data: { token, expires_at } } }

@@ -15,16 +15,16 @@ import {
   notInList,
   type Answer,
   type AdminRequest,
-  viewer,
   type Routes,
+  needs,
 } from './route.ts'
 import type { Usage } from '../../plugin.ts'
 import { moment } from './resources/settings.ts'
 
 export const ledgerRoutes: Routes = {
-  '/accounts/:id/ledger': { GET: viewer(listRows) },
-  '/ledger/verify': { GET: viewer(verify) },
-  '/ledger/orphans': { GET: viewer(listOrphans) },
+  '/accounts/:id/ledger': { GET: needs('read', listRows) },
+  '/ledger/verify': { GET: needs('read', verify) },
+  '/ledger/orphans': { GET: needs('read', listOrphans) },
 }
 
 const PARAMETERS = new Set(['limit', 'before', 'kind', 'key', 'from', 'to', 'format'])

@@ -12,15 +12,15 @@ import {
   notInList,
   type Answer,
   type AdminRequest,
-  viewer,
   type Routes,
+  needs,
 } from './route.ts'
 import { lastUsed, lastUsedAt } from './views.ts'
 import type { Found } from './resources/overview.ts'
 
 export const listRoutes: Routes = {
-  '/keys': { GET: viewer(listKeys) },
-  '/search': { GET: viewer(search) },
+  '/keys': { GET: needs('read', listKeys) },
+  '/search': { GET: needs('read', search) },
 }
 
 const COMMON = ['limit', 'after', 'sort', 'q', 'state', 'format']

@@ -23,10 +23,10 @@ import { MAX_LIST_BYTES, PRICE_LIST_FILE } from '../../models/price-list.ts'
 import { note } from './audit.ts'
 import type * as v from 'valibot'
 import { modelImport } from './resources/model.ts'
-import { incomingOf, type Answer, type AdminRequest, read, admin, type Routes } from './route.ts'
+import { incomingOf, type Answer, type AdminRequest, read, type Routes, needs } from './route.ts'
 
 export const modelImportRoutes: Routes = {
-  '/models/import': { POST: admin(importModels) },
+  '/models/import': { POST: needs('config', importModels) },
 }
 
 /** A list with its quotation marks escaped. */

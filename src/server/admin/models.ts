@@ -5,14 +5,14 @@ import type { FailureSum } from '../../observe/usage/work.ts'
 import type { UsageIndex } from '../../observe/usage/usage.ts'
 import { checkParameters, wrongQuery } from '../../errors/query.ts'
 import { type ModelAnswer, type UnservedAnswer, deploymentView } from './resources/model.ts'
-import { type Answer, type AdminRequest, viewer, type Routes } from './route.ts'
+import { type Answer, type AdminRequest, type Routes, needs } from './route.ts'
 import { versionOf } from '../../money/prices.ts'
 import type { Routing } from '../../models/routing.ts'
 import { moment, second } from './resources/settings.ts'
 
 export const modelRoutes: Routes = {
-  '/models': { GET: viewer(listModels) },
-  '/models/unserved': { GET: viewer(listUnserved) },
+  '/models': { GET: needs('read', listModels) },
+  '/models/unserved': { GET: needs('read', listUnserved) },
 }
 
 const PARAMETERS = new Set(['q', 'sort'])

@@ -13,9 +13,8 @@ import {
   bodyOf,
   missing,
   read,
-  admin,
-  viewer,
   type Routes,
+  needs,
 } from './route.ts'
 import { outboxView, keyNames, withNames, type NameOf } from './views.ts'
 import { note } from './audit.ts'
@@ -24,9 +23,9 @@ import type { RequestView } from './resources/request.ts'
 import { callView } from './requests.ts'
 
 export const overviewRoutes: Routes = {
-  '/alerts': { GET: viewer(listAlerts) },
-  '/alerts/:id/mute': { POST: admin(muteAlert) },
-  '/overview': { GET: viewer(showOverview) },
+  '/alerts': { GET: needs('read', listAlerts) },
+  '/alerts/:id/mute': { POST: needs('keys', muteAlert) },
+  '/overview': { GET: needs('read', showOverview) },
 }
 
 const SHARED_MS = 2000

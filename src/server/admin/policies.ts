@@ -26,7 +26,7 @@ import {
   differenceOfSets,
   tighteningsOf,
 } from '../../policy/policy.ts'
-import { requireRole } from './auth.ts'
+import { requireRight } from '../../access/actors.ts'
 import {
   policyPair,
   trial as trialBody,
@@ -44,9 +44,8 @@ import {
   type AdminRequest,
   read,
   readNew,
-  admin,
-  viewer,
   type Routes,
+  needs,
 } from './route.ts'
 import { GuardBudget, grantModelAccess } from '../../guard/host.ts'
 import { judgeModelOf } from '../../guard/plan.ts'
@@ -57,9 +56,9 @@ import { restored } from '../../observe/content/kept.ts'
 import type { Channel, Side } from '../../plugin.ts'
 
 export const policyRoutes: Routes = {
-  '/policies/diff': { POST: viewer(diffPolicy) },
-  '/policies/evaluate': { POST: viewer(evaluatePolicy) },
-  '/policies/replay': { POST: admin(replayPolicy) },
+  '/policies/diff': { POST: needs('read', diffPolicy) },
+  '/policies/evaluate': { POST: needs('read', evaluatePolicy) },
+  '/policies/replay': { POST: needs('contents', replayPolicy) },
 }
 
 /**
@@ -145,7 +144,7 @@ async function evaluatePolicy(request: AdminRequest): Promise<Answer> {
     throw new InvalidRequest('missing_required_parameter', message, { param: 'input' })
   }
   const policy = readPolicy(trial.policy)
-  if (trial.ask) requireRole(request.actor, 'admin')
+  if (trial.ask) requireRight(request.actor, 'keys')
   return { body: { data: await tryPolicy(request.runtime, incomingOf(request), trial, policy) } }
 }
 

@@ -34,15 +34,17 @@ import {
   type RequestContent,
 } from './resources/request.ts'
 import { momentOrNull } from './resources/settings.ts'
-import { type Answer, type AdminRequest, admin, viewer, type Routes } from './route.ts'
+import { type Answer, type AdminRequest, type Routes, needs } from './route.ts'
 import type { CallContent } from '../../observe/content/content.ts'
 
 export const requestRoutes: Routes = {
-  '/requests': { GET: viewer(answerRequests) },
-  '/requests/content': { DELETE: admin(removeContents) },
-  '/requests/:id/content': { GET: admin(showContent) },
-  '/requests/:id/end': { POST: admin(endRequest) },
-  '/requests/:id': { GET: viewer(async (request) => ({ body: await showRequest(request) })) },
+  '/requests': { GET: needs('read', answerRequests) },
+  '/requests/content': { DELETE: needs('contents', removeContents) },
+  '/requests/:id/content': { GET: needs('contents', showContent) },
+  '/requests/:id/end': { POST: needs('keys', endRequest) },
+  '/requests/:id': {
+    GET: needs('read', async (request) => ({ body: await showRequest(request) })),
+  },
 }
 
 const OTHER_PARAMETERS = ['status', 'stream', 'min_cost_usd', 'min_ms', 'from', 'to', 'running']

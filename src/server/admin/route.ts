@@ -8,8 +8,9 @@ import type { Gateway } from '../../gateway/gateway.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { letContinue } from '../front.ts'
 import { NodeIncoming } from '../node-http.ts'
-import type { Actor, AdminAuth } from './auth.ts'
-import type { Role } from './resources/session.ts'
+import type { Actor } from '../../access/actors.ts'
+import type { AdminAuth } from './auth.ts'
+import type { Right } from './resources/rights.ts'
 import { toConfigIssues } from '../../errors/issues.ts'
 import type { Timeout } from '../../lifetime/scope.ts'
 
@@ -37,17 +38,19 @@ export interface Answer {
 type Handler = (request: AdminRequest) => Answer | Response | Promise<Answer | Response>
 
 interface Route {
-  /** The least role that may use it. */
-  readonly role: Role
+  /** An actor with one of them may use it. */
+  readonly rights: readonly Right[]
   readonly answer: Handler
 }
 
 /** Routes by path below `/admin`, then by method. Each noun has its own. */
 export type Routes = Readonly<Record<string, Readonly<Record<string, Route>>>>
 
-export const viewer = (answer: Handler): Route => ({ role: 'viewer', answer })
-export const billing = (answer: Handler): Route => ({ role: 'billing', answer })
-export const admin = (answer: Handler): Route => ({ role: 'admin', answer })
+/** A route for actors that have the right, or one of the rights. */
+export const needs = (right: Right | readonly Right[], answer: Handler): Route => ({
+  rights: typeof right === 'string' ? [right] : right,
+  answer,
+})
 
 /** Reads the body of a request. @throws InvalidRequest for one that is no JSON object, or too large */
 export function bodyOf(request: Pick<AdminRequest, 'event' | 'runtime'>): Promise<object> {

@@ -1,25 +1,23 @@
-/**
- * Signing in to the console: a token of the admin API becomes a signed cookie, which scripts cannot read. Nothing is stored, so
- * every gateway with the same configuration accepts it, and a session ends with its token.
- */
+/** Signing in to the console and out of it, and links that sign in once. */
 import type { EventHandler, H3, H3Event } from 'h3'
-import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
-import { isIP } from 'node:net'
 import * as v from 'valibot'
-import { Forbidden, GatewayError, InvalidRequest, Unauthenticated } from '../../errors/errors.ts'
+import { ONCE_PREFIX, type Credentials } from '../../access/credentials.ts'
+import { hashSecret } from '../../accounts/secrets.ts'
+import { InvalidRequest, NotPossible } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
-import type { Runtime } from '../../pipeline/pipeline.ts'
 import { note } from './audit.ts'
-import { addressOf, tokensOf, type AdminAuth, type AdminToken, type SessionReader } from './auth.ts'
-import { momentOrNull } from './resources/settings.ts'
-import type { Session } from './resources/session.ts'
+import {
+  addressOf,
+  clearSessionCookie,
+  isEncrypted,
+  requireKnownHost,
+  requireSameOrigin,
+  setSessionCookie,
+} from '../browser.ts'
+import { type AdminAuth, type ConfiguredToken, type Proof } from './auth.ts'
+import { momentOrNull, moment } from './resources/settings.ts'
+import type { Session, SignInWays } from './resources/session.ts'
 import { bodyOf } from './route.ts'
-
-interface OpenSession {
-  readonly token: AdminToken
-  /** ms since epoch */
-  readonly expiresAt: number
-}
 
 /** Paths below `/admin`. */
 export const SESSION_ROUTES = [
@@ -29,34 +27,18 @@ export const SESSION_ROUTES = [
   'POST /session/once',
 ] as const
 
-const COOKIE = 'sluice_console'
-const SESSION_MS = 12 * 3_600_000
-const ONCE_MS = 15 * 60_000
-/** Sessions and single-use tokens have different signatures, so that neither passes as the other. */
-type Kind = 'v1' | 'once'
-
 const signIn = v.strictObject({ token: v.pipe(v.string(), v.maxLength(1000)) })
 
 /** The link that signs its reader in once, within 15 minutes. @param base address of the gateway */
-export function signInLink(base: string, token: AdminToken): string {
+export async function signInLink(
+  base: string,
+  { token }: Pick<ConfiguredToken, 'token'>,
+  credentials: Credentials,
+): Promise<string> {
+  const { secret } = await credentials.ticket({ kind: 'link', token: hashSecret(token) })
   // A fragment reaches no server and no log.
-  return `${base}/console#token=${seal('once', token, Date.now() + ONCE_MS)}`
+  return `${base}/console#token=${secret}`
 }
-
-/**
- * Finds the token of the console's cookie; undefined without a valid cookie. Renews it past half its time. Throws Forbidden for
- * a request that may come from another site, and GatewayError for an unknown host.
- */
-export const sessionReader =
-  (gateway: Gateway): SessionReader =>
-  (event, tokens) => {
-    const session = sessionOf(event, tokens)
-    if (!session) return undefined
-    requireKnownHost(event, gateway)
-    requireSameOrigin(event)
-    if (session.expiresAt - Date.now() < SESSION_MS / 2) setCookie(event, session.token)
-    return session.token
-  }
 
 /**
  * Adds the routes of sessions. They stand beside the table of routes, because a request to sign in has no role yet.
@@ -68,50 +50,63 @@ export function addSessionRoutes(
   auth: AdminAuth,
   version: () => Promise<string | undefined>,
 ): void {
-  const view = async (
-    { name, role }: Pick<AdminToken, 'name' | 'role'>,
-    expiresAt?: number,
-  ): Promise<{ data: Session }> => ({
-    data: {
-      name,
-      role,
-      expires_at: momentOrNull(expiresAt),
-      version: (await version()) ?? null,
-      demo: gateway.demo !== undefined,
-      ...(gateway.demo?.isFilling && { demo_filling: true }),
-    },
-  })
+  const view = async ({ actor, how, session }: Proof): Promise<{ data: Session }> => {
+    const { config } = gateway.runtime
+    const { seenAt = 0, endsAt = 0 } = session?.session ?? {}
+    const unusedAt = seenAt + config.admin.sessions.idle * 1000
+    return {
+      data: {
+        id: actor.session ?? null,
+        name: actor.name,
+        role: actor.role as Session['role'],
+        rights: [...actor.rights],
+        how,
+        expires_at: momentOrNull(session && Math.min(unusedAt, endsAt)),
+        ends_at: momentOrNull(session && endsAt),
+        base: config.server.basePath,
+        version: (await version()) ?? null,
+        demo: gateway.demo !== undefined,
+        ...(gateway.demo?.isFilling && { demo_filling: true }),
+      },
+    }
+  }
   const handlers: Record<(typeof SESSION_ROUTES)[number], EventHandler> = {
-    'GET /session'(event) {
-      requireKnownHost(event, gateway)
-      const session = sessionOf(event, tokensOf(gateway.runtime.config))
+    async 'GET /session'(event) {
+      requireKnownHost(event, gateway.runtime.config)
+      if (event.req.headers.has('authorization')) return view(await auth.proofOf(event))
       // The console asks this first: no session is a normal answer, not a failure.
-      if (!session && !event.req.headers.has('authorization')) return { data: null }
-      return view(auth.actorOf(event), session?.expiresAt)
+      const proof = await auth.ofSession(event)
+      return proof ? view(proof) : { data: null, sign_in: waysIn() }
     },
     async 'POST /session'(event) {
-      requireKnownHost(event, gateway)
+      requireKnownHost(event, gateway.runtime.config)
       requireSameOrigin(event)
-      const token = await tokenOf(event, gateway, auth)
-      const expiresAt = setCookie(event, token)
-      await note(
-        { runtime: gateway.runtime, actor: { ...token, address: addressOf(event) } },
-        { action: 'session.create', object: `token:${token.name}`, after: { role: token.role } },
-      )
-      return view(token, expiresAt)
+      const proof = await proofOf(event, gateway, auth)
+      return view(await begin(event, gateway, proof))
     },
-    'DELETE /session'(event) {
-      requireSameOrigin(event)
-      event.res.headers.append('set-cookie', `${COOKIE}=; ${attributes(event)}; Max-Age=0`)
+    async 'DELETE /session'(event) {
+      const { runtime } = gateway
+      const proof = await auth.ofSession(event)
+      if (!proof) requireSameOrigin(event)
+      clearSessionCookie(event, 'operator', runtime.config)
+      if (proof?.session) {
+        const { sha256, session } = proof.session
+        await runtime.credentials.endSession(sha256)
+        const object = `session:${session.id}`
+        await note({ runtime, ...proof }, { action: 'session.end', object, after: { ended: true } })
+      }
       return { data: null }
     },
-    'POST /session/once'(event) {
-      const { name } = auth.actorOf(event)
-      const token = tokensOf(gateway.runtime.config).find((one) => one.name === name)!
-      const expiresAt = Date.now() + ONCE_MS
-      const once = seal('once', token, expiresAt)
+    async 'POST /session/once'(event) {
+      const { subject } = await auth.proofOf(event)
+      if (!subject || !('token' in subject)) {
+        const message = 'A sign-in link stands for a token, and you have signed in without one.'
+        throw new NotPossible(message)
+      }
+      const ticket = { kind: 'link', token: subject.token } as const
+      const { secret, expiresAt } = await gateway.runtime.credentials.ticket(ticket)
       event.res.status = 201
-      return { data: { token: once, expires_at: new Date(expiresAt).toISOString() } }
+      return { data: { token: secret, expires_at: moment(expiresAt) } }
     },
   }
   for (const route of SESSION_ROUTES) {
@@ -120,125 +115,53 @@ export function addSessionRoutes(
   }
 }
 
-/**
- * Refuses pages and sessions to host names that are not this host's: for a browser, a foreign page whose name was made to point
- * here is of the same origin. Decision: requests with a bearer token do not come from a browser, so they are not checked.
- * @throws GatewayError 421
- */
-export function requireKnownHost(event: H3Event, { runtime }: Pick<Gateway, 'runtime'>): void {
-  const host = hostnameOf(event.req.headers.get('host') ?? '')
-  if (isIP(host) !== 0 || host === 'localhost' || runtime.config.admin.hosts.includes(host)) return
-  const message =
-    `The console and the admin API do not answer to the host name ${JSON.stringify(host.slice(0, 100))}. ` +
-    'Add it to admin.hosts of the configuration.'
-  throw new GatewayError(421, 'invalid_request_error', 'forbidden', message)
+/** How operators sign in here. */
+function waysIn(): SignInWays {
+  return { token: true, providers: [], proxy: false }
 }
 
-/** The token that signs in. @throws Unauthenticated, TooManyRequests, InvalidRequest */
-async function tokenOf(event: H3Event, gateway: Gateway, auth: AdminAuth): Promise<AdminToken> {
+/** Begins a session of the console, and sends its cookie. */
+async function begin(event: H3Event, gateway: Gateway, proof: Proof): Promise<Proof> {
   const { runtime } = gateway
-  const body = await bodyOf({ event, runtime })
-  const parsed = v.safeParse(signIn, body)
+  const { credentials, config } = runtime
+  const { actor, how, subject } = proof
+  const { sessions } = config.admin
+  const { session, secret } = await credentials.beginSession(
+    {
+      side: 'operator',
+      subject: subject!,
+      actor: actor.id,
+      name: actor.name,
+      how: how as Exclude<Proof['how'], 'proxy'>,
+      secure: isEncrypted(event, config),
+      keep: true,
+      address: actor.address,
+      agent: event.req.headers.get('user-agent') ?? '',
+    },
+    sessions,
+  )
+  setSessionCookie(event, config, secret, session, sessions.idle)
+  const signedIn = { ...actor, session: session.id }
+  await note(
+    { runtime, actor: signedIn },
+    { action: 'session.create', object: `session:${session.id}`, after: { role: actor.role, how } },
+  )
+  return { ...proof, actor: signedIn, session: { sha256: hashSecret(secret), session } }
+}
+
+/** The proof of who signs in: a token, or a link. @throws Unauthenticated, TooManyRequests, InvalidRequest */
+async function proofOf(event: H3Event, gateway: Gateway, auth: AdminAuth): Promise<Proof> {
+  const { runtime } = gateway
+  const parsed = v.safeParse(signIn, await bodyOf({ event, runtime }))
   if (!parsed.success) {
-    const message =
-      "Invalid 'token': expected a token of the configuration, or one of a sign-in link."
+    const message = "Invalid 'token': expected a token of the admin API, or one of a sign-in link."
     throw new InvalidRequest('invalid_value', message, { param: 'token' })
   }
   const { token } = parsed.output
-  const address = addressOf(event)
-  if (!token.startsWith('once.')) return auth.identify(token, address)
-  const session = auth.attempt(address, () => open('once', token, tokensOf(runtime.config)))
-  if (session && (await useUp(runtime, token))) return session.token
-  throw new Unauthenticated(
-    'This sign-in link was used, or is older than 15 minutes. Ask for a new one.',
-  )
-}
-
-/** Marks a token as used. @returns whether this is the first use: of several gateways with one state, one wins */
-async function useUp({ records }: Runtime, token: string): Promise<boolean> {
-  const [, , , nonce] = token.split('.')
-  const key = `once:${nonce}`
-  if (!(await records.create(key, { used: true }))) return false
-  await records.put(key, { used: true }, { ttlSeconds: (2 * ONCE_MS) / 1000 })
-  return true
-}
-
-function sessionOf(event: H3Event, tokens: readonly AdminToken[]): OpenSession | undefined {
-  const cookies = event.req.headers.get('cookie') ?? ''
-  const value = new RegExp(`(?:^|; *)${COOKIE}=([^;]*)`).exec(cookies)?.[1]
-  return value === undefined ? undefined : open('v1', value, tokens)
-}
-
-/** @returns when it expires, ms since epoch */
-function setCookie(event: H3Event, token: AdminToken): number {
-  const expiresAt = Date.now() + SESSION_MS
-  const value = seal('v1', token, expiresAt)
-  const age = `Max-Age=${SESSION_MS / 1000}`
-  event.res.headers.append('set-cookie', `${COOKIE}=${value}; ${attributes(event)}; ${age}`)
-  return expiresAt
-}
-
-/**
- * Attributes of the cookie. The page's own address tells whether the way to it is encrypted; behind a proxy the gateway's
- * socket does not.
- */
-function attributes(event: H3Event): string {
-  const isSecure = event.req.headers.get('origin')?.startsWith('https:') ?? false
-  return `HttpOnly; SameSite=Strict; Path=/admin${isSecure ? '; Secure' : ''}`
-}
-
-/** `<kind>.<expiry>.<name of the token>.<nonce>.<signature>` */
-function seal(kind: Kind, token: AdminToken, expiresAt: number): string {
-  const nonce = randomBytes(12).toString('base64url')
-  const text = `${kind}.${Math.floor(expiresAt / 1000)}.${token.name}.${nonce}`
-  return `${text}.${signatureOf(text, token)}`
-}
-
-function open(kind: Kind, sealed: string, tokens: readonly AdminToken[]): OpenSession | undefined {
-  const parts = sealed.split('.')
-  if (parts.length !== 5 || parts[0] !== kind) return undefined
-  const [, expiry, name, , signature] = parts as [string, string, string, string, string]
-  const token = tokens.find((one) => one.name === name)
-  if (!token || !/^\d{1,12}$/.test(expiry)) return undefined
-  const expected = Buffer.from(signatureOf(parts.slice(0, 4).join('.'), token))
-  const actual = Buffer.from(signature)
-  if (actual.length !== expected.length || !timingSafeEqual(actual, expected)) return undefined
-  const expiresAt = Number(expiry) * 1000
-  return expiresAt > Date.now() ? { token, expiresAt } : undefined
-}
-
-function signatureOf(text: string, { token }: AdminToken): string {
-  const key = Buffer.from(hkdfSync('sha256', token, '', 'console session', 32))
-  return createHmac('sha256', key).update(text).digest('base64url')
-}
-
-/**
- * Requires a request of the same origin. Browsers send whether a page of the same origin made it; older ones at least send the
- * origin or page. Changes need a content type that no form can have.
- * @throws Forbidden
- */
-function requireSameOrigin({ req }: H3Event): void {
-  const { headers, method } = req
-  const site = headers.get('sec-fetch-site')
-  const origin = headers.get('origin') ?? headers.get('referer')
-  const isOwn =
-    site === null
-      ? origin !== null && URL.canParse(origin) && new URL(origin).host === headers.get('host')
-      : site === 'same-origin'
-  if (!isOwn) {
-    throw new Forbidden('forbidden', 'This request does not come from the console of this gateway.')
-  }
-  const isJson = /^application\/json\b/i.test(headers.get('content-type') ?? '')
-  if (method !== 'GET' && method !== 'HEAD' && !isJson) {
-    throw new Forbidden(
-      'forbidden',
-      'Requests of the console need the content type application/json.',
-    )
-  }
-}
-
-/** The host without the port. */
-function hostnameOf(host: string): string {
-  const [, address] = /^\[([^\]]*)\]/.exec(host) ?? []
-  return (address ?? host.replace(/:\d+$/, '')).toLowerCase()
+  if (!token.startsWith(ONCE_PREFIX)) return auth.identify(event, token)
+  const ticket = await runtime.credentials.use(token, 'link')
+  const proof = ticket && (await auth.ofSubject(event, { token: ticket.token }))
+  if (proof) return { ...proof, how: 'link' }
+  const message = 'This sign-in link was used, or is older than 15 minutes. Ask for a new one.'
+  return auth.refuse(addressOf(event, runtime.config), message)
 }

@@ -17,22 +17,14 @@ import { csvResponse } from './csv.ts'
 import { keyNames } from './views.ts'
 import { second } from './resources/settings.ts'
 import { balanceView, statementView } from './resources/usage.ts'
-import {
-  accountOf,
-  type Answer,
-  type AdminRequest,
-  admin,
-  billing,
-  viewer,
-  type Routes,
-} from './route.ts'
+import { accountOf, type Answer, type AdminRequest, type Routes, needs } from './route.ts'
 
 export const usageRoutes: Routes = {
-  '/accounts/:id/balance': { GET: viewer(showBalance) },
-  '/accounts/:id/statement': { GET: billing(showStatement) },
-  '/usage': { GET: viewer(showUsage) },
-  '/usage/verify': { GET: admin(verifyUsage) },
-  '/usage/rebuild': { POST: admin(rebuildUsage) },
+  '/accounts/:id/balance': { GET: needs('read', showBalance) },
+  '/accounts/:id/statement': { GET: needs('money', showStatement) },
+  '/usage': { GET: needs('read', showUsage) },
+  '/usage/verify': { GET: needs('read', verifyUsage) },
+  '/usage/rebuild': { POST: needs('config', rebuildUsage) },
 }
 
 const DAY_MS = 86_400_000

@@ -14,8 +14,11 @@ export class RedisAudit implements Audit {
     this.#connection = connection
   }
 
-  async add({ actor, address, action, object, changes }: AuditEntry): Promise<void> {
-    const fields = { actor, address, action, object, changes: JSON.stringify(changes) }
+  async add({ changes, ...entry }: AuditEntry): Promise<void> {
+    const texts = Object.entries(entry).filter(
+      (one): one is [string, string] => one[1] !== undefined,
+    )
+    const fields = { ...Object.fromEntries(texts), changes: JSON.stringify(changes) }
     await this.#ask((client) => client.xadd(STREAM, '*', ...Object.entries(fields).flat()))
   }
 
@@ -53,12 +56,16 @@ function toRow(id: string, fields: readonly string[]): AuditRow {
   // Entries of earlier releases have no address.
   const address = names.includes('address') ? field('address')! : ''
   const changes = JSON.parse(field('changes') ?? '{}')
-  return { id, at: Number.parseInt(id, 10), actor, address, action, object, changes }
+  const later = ['actor_id', 'session'].filter((name) => names.includes(name))
+  const ids = Object.fromEntries(later.map((name) => [name, field(name)]))
+  const at = Number.parseInt(id, 10)
+  return { id, at, actor, ...ids, address, action, object, changes }
 }
 
-function passes(row: AuditRow, { actor, action, object }: AuditFilter): boolean {
+function passes(row: AuditRow, { actor, session, action, object }: AuditFilter): boolean {
   return (
-    (actor === undefined || row.actor === actor) &&
+    (actor === undefined || row.actor === actor || row.actor_id === actor) &&
+    (session === undefined || row.session === session) &&
     (action === undefined || row.action === action) &&
     (object === undefined || row.object === object)
   )

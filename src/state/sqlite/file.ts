@@ -266,6 +266,10 @@ const MIGRATIONS: readonly string[] = [
     reason TEXT NOT NULL,
     PRIMARY KEY (account, reference)
   ) STRICT, WITHOUT ROWID;`,
+
+  // Ids of the actors of changes, and of their sessions.
+  `ALTER TABLE audit ADD COLUMN actor_id TEXT;
+  ALTER TABLE audit ADD COLUMN session TEXT;`,
 ]
 
 /**

@@ -80,6 +80,8 @@ export interface AuditColumns {
   readonly seq: bigint
   readonly at: bigint
   readonly actor: string
+  readonly actor_id: string | null
+  readonly session: string | null
   readonly address: string
   readonly action: string
   readonly object: string
@@ -359,13 +361,15 @@ export function prepare(db: DatabaseSync) {
     ),
 
     addChange: db.prepare(
-      'INSERT INTO audit (at, actor, address, action, object, members) VALUES (?, ?, ?, ?, ?, ?)',
+      `INSERT INTO audit (at, actor, actor_id, session, address, action, object, members)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
     changes: db.prepare(
-      `SELECT seq, at, actor, address, action, object, members FROM audit
-       WHERE seq < ?1 AND (?2 IS NULL OR actor = ?2) AND (?3 IS NULL OR action = ?3)
+      `SELECT seq, at, actor, actor_id, session, address, action, object, members FROM audit
+       WHERE seq < ?1 AND (?2 IS NULL OR actor = ?2 OR actor_id = ?2) AND (?3 IS NULL OR action = ?3)
          AND (?4 IS NULL OR object = ?4) AND (?5 IS NULL OR at >= ?5) AND (?6 IS NULL OR at < ?6)
-       ORDER BY seq DESC LIMIT ?7`,
+         AND (?7 IS NULL OR session = ?7)
+       ORDER BY seq DESC LIMIT ?8`,
     ),
 
     putRecord: db.prepare(

@@ -231,20 +231,24 @@ export class Store {
     setLimits(this.#sql, account, key, limits, revision)
   }
 
-  addChange({ actor, address, action, object, changes }: AuditEntry, at: number): void {
-    this.#sql.addChange.run(at, actor, address, action, object, JSON.stringify(changes))
+  addChange(entry: AuditEntry, at: number): void {
+    const { actor, actor_id = null, session = null, address, action, object, changes } = entry
+    const members = JSON.stringify(changes)
+    this.#sql.addChange.run(at, actor, actor_id, session, address, action, object, members)
   }
 
   /** Changes, newest first. @param before a `seq` */
   changes(
-    { actor, action, object, from, to }: AuditFilter,
+    { actor, session, action, object, from, to }: AuditFilter,
     before: number,
     limit: number,
   ): AuditRow[] {
-    const filters = [actor, action, object, from, to].map((value) => value ?? null)
+    const filters = [actor, action, object, from, to, session].map((value) => value ?? null)
     return all<AuditColumns>(this.#sql.changes, before, ...filters, limit).map(
-      ({ seq, at, members, ...row }) => ({
+      ({ seq, at, actor_id, session: of, members, ...row }) => ({
         ...row,
+        ...(actor_id !== null && { actor_id }),
+        ...(of !== null && { session: of }),
         id: String(seq),
         at: Number(at),
         changes: JSON.parse(members),

@@ -500,9 +500,8 @@ describe('a key', () => {
     expect(logged).toMatchObject({ key_id: id, origin: 'play', status: 200 })
     expect((await get(`/requests?key=${id}&origin=api`)).json.data).toEqual([])
     expectError(await gateway.ask('GET', '/v1/key', { key: token }), 401, 'invalid_api_key')
-    const [claim, expiry] = [token.split('.').slice(0, 3).join('.'), token.split('.')[3]]
-    const forged = token.replace(expiry, String(Number(expiry) + 1))
-    for (const key of [forged, `${claim}.${expiry}`, `${token}x`]) {
+    const other = token.slice(0, -1) + (token.endsWith('0') ? '1' : '0')
+    for (const key of [other, token.slice(0, -1), `${token}x`, token.replace('play', 'once')]) {
       expectError(await gateway.chat(hello, { key }), 401, 'invalid_api_key')
     }
     expect((await patch(`/keys/${id}`, { rpm_limit: 5 })).status).toBe(200)

@@ -39,10 +39,11 @@ it('every change is in the audit log, and no secret', async () => {
     expect(answer.status, `${method} ${route}: ${answer.text}`).toBeLessThan(300)
     const { data } = (await ask('GET', '/audit?limit=200')).json
     expect(data.length, `${method} ${route}`).toBeGreaterThan(before)
-    expect(data[0]).toMatchObject({ actor: 'admin', address: '127.0.0.1' })
+    expect(data[0]).toMatchObject({ actor: 'admin', actor_id: 'file:admin', address: '127.0.0.1' })
     done.push(`${method} ${route.split('?')[0]}`)
-    const { key, data: changed } = answer.json
-    for (const secret of [key, changed.token]) if (typeof secret === 'string') secrets.push(secret)
+    const { key, token, data: changed } = answer.json
+    for (const secret of [key, token, changed.token])
+      if (typeof secret === 'string') secrets.push(secret)
     return changed
   }
   await change('POST', '/accounts', '', { id: 'grace', name: 'Grace' })
@@ -55,6 +56,18 @@ it('every change is in the audit log, and no secret', async () => {
   await change('POST', '/keys/:id/rotate', id, {})
   await change('DELETE', '/keys/:id', id)
   await change('DELETE', '/accounts/:id', 'grace')
+  const token = await change('POST', '/tokens', '', { name: 'ci', role: 'viewer' })
+  await change('PATCH', '/tokens/:id', token.id, { role: 'operator' })
+  await change('DELETE', '/tokens/:id', token.id)
+  const signIn = async () => {
+    const headers = { 'sec-fetch-site': 'same-origin', 'content-type': 'application/json' }
+    const body = { token: TOKEN }
+    const answer = await gateway.ask('POST', '/admin/session', { key: null, headers, body })
+    return answer.json.data.id as string
+  }
+  await change('DELETE', '/sessions/:id', await signIn())
+  await signIn()
+  await change('DELETE', '/sessions', '')
   await change('POST', '/usage/rebuild', '', {})
   const list = { from: 'list.json', text: litellmList(3), write: true }
   await change('POST', '/models/import', '', list)
@@ -94,15 +107,15 @@ it('every change is in the audit log, and no secret', async () => {
   )
   const { text } = await ask('GET', '/audit?limit=200')
   for (const secret of secrets) expect(text).not.toContain(secret)
-  // The new key, its second secret and the play token were seen.
-  expect(secrets).toHaveLength(5)
+  // The new key, its second secret, the play token and the token were seen.
+  expect(secrets).toHaveLength(6)
 })
 
 it('can be CSV, with a line for each member that differs', async () => {
   const { status, headers, text } = await ask('GET', '/audit?format=csv&object=account:grace')
   expect([status, headers['content-type']]).toEqual([200, 'text/csv; charset=utf-8'])
   const lines = text.trim().split('\r\n')
-  expect(lines[0]).toBe('id,at,actor,address,action,object,member,before,after')
+  expect(lines[0]).toBe('id,at,actor,actor_id,session,address,action,object,member,before,after')
   const noted = lines.find((line) => line.includes('account.update,account:grace,note'))
   expect(noted?.endsWith(',note,,new')).toBe(true)
   expect(lines.some((line) => line.includes('account.create'))).toBe(true)

@@ -20,6 +20,8 @@ import {
   type ChangedSettings,
   type KeptSettings,
   type Settings,
+  changedView,
+  type Changed,
 } from './settings.ts'
 
 export const ACCOUNT_SETTINGS = {
@@ -50,7 +52,7 @@ export const ACCOUNT_SETTINGS = {
   alert_below_usd: {
     stored: 'alertBelow',
     schema: usdOrNothing,
-    role: 'billing',
+    rights: ['money', 'keys'],
     csv: [],
     option: {
       name: 'alert',
@@ -58,7 +60,7 @@ export const ACCOUNT_SETTINGS = {
       help: 'a balance below it raises an alert; "none" for the default',
     },
   },
-  note: { ...NOTE, role: 'billing' },
+  note: { ...NOTE, rights: ['money', 'keys'] },
 } as const satisfies Settings
 
 export type AccountSettingsChange = ChangedSettings<typeof ACCOUNT_SETTINGS>
@@ -108,6 +110,8 @@ export interface Account extends KeptSettings<typeof ACCOUNT_SETTINGS> {
   /** Grows with every change; 0 before the first. */
   readonly revision: number
   readonly createdAt: number
+  /** The last change by an actor. */
+  readonly changed?: Changed | undefined
 }
 
 /** Members that change only with the account. */
@@ -146,6 +150,7 @@ export function accountView<Place extends object, Parts extends object>(
     running: spend.inFlight,
     ...parts,
     revision: account.revision,
+    changed: changedView(account.changed),
   }
 }
 

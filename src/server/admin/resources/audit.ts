@@ -8,7 +8,12 @@ export interface MemberChange {
 
 /** One change. Its values are JSON, amounts in them decimal text; none of them is a secret. */
 export interface AuditEntry {
+  /** Name of the actor. */
   readonly actor: string
+  /** Its id; entries of earlier releases have none. */
+  readonly actor_id?: string | undefined
+  /** Id of the session that it acted in. */
+  readonly session?: string | undefined
   /** Address of the client's end of the connection; empty where it is unknown. */
   readonly address: string
   readonly action: string
@@ -25,7 +30,8 @@ export interface AuditRow extends AuditEntry {
 }
 
 /** A change as JSON; a side without a value is null. */
-export function changeView({ id, at, actor, address, action, object, changes }: AuditRow) {
+export function changeView(row: AuditRow) {
+  const { id, at, actor, actor_id, session, address, action, object, changes } = row
   const members = Object.entries(changes).map(([member, { before = null, after = null }]) => ({
     member,
     before,
@@ -35,6 +41,8 @@ export function changeView({ id, at, actor, address, action, object, changes }: 
     id,
     at: moment(at),
     actor,
+    actor_id: actor_id ?? null,
+    session: session ?? null,
     address: address || null,
     action,
     object,
@@ -49,6 +57,8 @@ export const CHANGE_COLUMNS = [
   'id',
   'at',
   'actor',
+  'actor_id',
+  'session',
   'address',
   'action',
   'object',

@@ -4,6 +4,7 @@ import { spendView, type Limit, type Spent } from './limit.ts'
 import { policyObject, type Policy } from './policy.ts'
 import {
   bodyOf,
+  changedView,
   columnsOf,
   count,
   flag,
@@ -19,6 +20,7 @@ import {
   shownOf,
   SPEND_CAP,
   whole,
+  type Changed,
   type ChangedSettings,
   type GivenSettings,
   type KeptSettings,
@@ -168,6 +170,8 @@ export interface Key extends KeptSettings<typeof KEY_SETTINGS> {
   /** Grows with every change. */
   readonly revision: number
   readonly createdAt: number
+  /** The last change by an actor. */
+  readonly changed?: Changed | undefined
 }
 
 /** Members that change only with the key. */
@@ -194,6 +198,7 @@ export function keyView<Place extends object>(key: Key, spend: Spent, place: Pla
     ...keySettings(key),
     ...place,
     revision: key.revision,
+    changed: changedView(key.changed),
     spend_usd: usdJson(spend.lifetime),
     spend: spendView(spend),
     running: spend.inFlight,

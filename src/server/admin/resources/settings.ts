@@ -2,6 +2,7 @@
 import * as v from 'valibot'
 import { isMoment } from '../../../errors/moments.ts'
 import { formatPico, MAX_AMOUNT, parsePico } from '../../../money/amounts.ts'
+import type { Right } from './rights.ts'
 
 /** A setting in requests, in records and in answers. It is stored and shown as it is written, unless a member says otherwise. */
 interface Setting {
@@ -23,8 +24,8 @@ interface Setting {
   readonly csv?: readonly string[]
   /** The option of commands that sets it. */
   readonly option?: SettingOption
-  /** The least role that may change it, if not `admin`. */
-  readonly role?: 'billing'
+  /** An actor with one of them may change it; `keys` where there are none. */
+  readonly rights?: readonly Right[]
 }
 
 interface SettingOption {
@@ -60,6 +61,16 @@ export type ChangedSettings<All extends Settings> = {
 /** Settings in an answer: null means a default, or no limit. */
 type ShownSettings<All extends Settings> = {
   readonly [Name in keyof All]: Shown<All[Name]> | Absent<All[Name]>
+}
+
+/** The last change of an object: its moment, ms since epoch, and the id of the actor. */
+export interface Changed {
+  readonly at: number
+  readonly by: string
+}
+
+export function changedView(changed: Changed | undefined) {
+  return changed ? { at: moment(changed.at), by: changed.by } : null
 }
 
 export function bodyOf<All extends Settings>(settings: All) {
