@@ -23,14 +23,14 @@ const RIGHTS: Readonly<Record<OperatorRole, readonly Right[]>> = {
 }
 
 /** Roles, the strongest first. */
-export const ROLES: readonly OperatorRole[] = ['admin', 'operator', 'billing', 'viewer']
+const ROLES: readonly OperatorRole[] = ['admin', 'operator', 'billing', 'viewer']
 
 export function rightsOf(role: OperatorRole): ReadonlySet<Right> {
   return new Set(RIGHTS[role])
 }
 
 /** The roles that have one of the rights, the weakest first, as text: `operator or admin`. */
-export function rolesWith(...rights: readonly Right[]): string {
+function rolesWith(...rights: readonly Right[]): string {
   const roles = ROLES.filter((role) => rights.some((right) => RIGHTS[role].includes(right)))
   return roles.toReversed().join(' or ')
 }

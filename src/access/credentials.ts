@@ -11,7 +11,7 @@ import type { OperatorRole } from '../server/admin/resources/session.ts'
 import type { Changed } from '../server/admin/resources/settings.ts'
 import type { Records } from '../state/records.ts'
 
-export const TOKEN_PREFIX = 'sat-sluice-'
+const TOKEN_PREFIX = 'sat-sluice-'
 const SESSION_PREFIX = 'session.'
 export const ONCE_PREFIX = 'once.'
 export const PLAY_PREFIX = 'play.'
@@ -48,7 +48,7 @@ export interface StoredToken {
 }
 
 /** What a person is by an OpenID Connect provider: the claims that rules may ask for. */
-export type Claims = Readonly<Record<string, string | readonly string[]>> & {
+type Claims = Readonly<Record<string, string | readonly string[]>> & {
   readonly iss: string
   readonly sub: string
 }
@@ -85,7 +85,7 @@ export interface Session {
 }
 
 /** What is used once. */
-export type Ticket =
+type Ticket =
   | { readonly kind: 'link'; readonly token: string }
   | { readonly kind: 'invitation'; readonly member: string }
   | {
@@ -106,7 +106,7 @@ interface Play {
 }
 
 /** Durations in seconds: without use, and in all. */
-export interface SessionLimits {
+interface SessionLimits {
   readonly idle: number
   readonly lifetime: number
 }

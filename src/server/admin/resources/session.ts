@@ -47,7 +47,7 @@ export interface TokenAnswer {
 export type How = 'token' | 'link' | 'oidc' | 'invitation' | 'key' | 'proxy'
 
 /** A way to sign in through a provider. */
-export interface SignInProvider {
+interface SignInProvider {
   readonly name: string
   readonly label: string
   readonly href: string
