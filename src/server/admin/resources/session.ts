@@ -38,7 +38,7 @@ export interface TokenAnswer {
   readonly created_at: string | null
   readonly created_by: string | null
   readonly expires_at: string | null
-  /** To the hour. */
+  /** The last use, exact to the hour. */
   readonly used_at: string | null
   readonly revision: number | null
   readonly warnings: readonly string[]
