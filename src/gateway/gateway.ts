@@ -255,7 +255,7 @@ async function open(
   readonly token: string | undefined
 }> {
   // Another thread opens the files while this one sets up plugins.
-  const opening = openState(loaded, common.log)
+  const opening = openState(loaded, common.log, common.gatewayId)
   // The await below reports the error.
   opening.catch(() => {})
   const assembled = await assemble(loaded, common).catch(async (error: unknown) => {

@@ -26,10 +26,11 @@ export interface OpenState {
   readonly source: LedgerSource | LedgerReader
 }
 
-/** Opens records and ledger; the caller closes them. @throws ConfigError when they cannot be opened */
+/** Opens records and ledger; the caller closes them. @param gateway the id of the one that opens them. @throws ConfigError when they cannot be opened */
 export async function openState(
   { config: { state }, file, otherDataFolders }: LoadedConfig,
   log: ConsolaInstance,
+  gateway?: string,
 ): Promise<OpenState> {
   if (state.driver === 'file') {
     refuseOtherLedger(file, state.path, otherDataFolders)
@@ -43,7 +44,14 @@ export async function openState(
     // Imported on demand: its client is an optional package.
     const { openRedis } = await import('../state/redis/engine.ts')
     const { url, outbox, outboxLimit, retention: retentionDays } = state
-    const opened = await openRedis({ url, outbox, outboxLimit, retentionDays, log })
+    const opened = await openRedis({
+      url,
+      outbox,
+      outboxLimit,
+      retentionDays,
+      log,
+      ...(gateway && { gateway }),
+    })
     return { ...opened, source: { driver: 'redis', url } }
   }
   const { reader, ...opened } = openMemory({ log })

@@ -342,6 +342,20 @@ function concurrencyExamples(example: Example): void {
     expect(await fixture.admit()).toMatchObject({ rate: { remaining: 2 } })
   })
 
+  example('a receipt says what was booked for a call, in its account alone', async (fixture) => {
+    await fixture.pay()
+    await fixture.limit(ROOMY)
+    const call = await fixture.admit()
+    await fixture.hold(call, 5n)
+    const receipt = (account: string) => fixture.ledger.receipt(account, call.request)
+    expect(await receipt('acct')).toBeUndefined()
+    await fixture.settle(call, 5n)
+    expect([await receipt('acct'), await receipt('other')]).toEqual([5n, undefined])
+    const failed = await fixture.admit()
+    await fixture.settle(failed, 0n)
+    expect(await fixture.ledger.receipt('acct', failed.request)).toBe(0n)
+  })
+
   example('leaving, settling and expiring give the slot back', async (fixture) => {
     await fixture.pay()
     await fixture.limit(pair)

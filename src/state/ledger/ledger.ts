@@ -387,6 +387,10 @@ export interface Ledger {
   rates(account: string, id: string): Promise<RatesUsed>
   /** Stores limits of a key or of {@link ACCOUNT} unless the stored revision is higher. A lower revision is `stale` to the next `enter`. */
   limits(account: string, id: string, limits: KeyLimits, revision: number): Promise<void>
+  /** The booked cost of a call; undefined for one that is not booked, or was longer ago than `RECEIPT_HOURS` (`items.ts`). */
+  receipt(account: string, request: RequestId): Promise<Pico | undefined>
+  /** Whether everything that another gateway had to book is booked. @param gateway the id of one that has ended */
+  isBooked(gateway: string): Promise<boolean>
   /** Rows of an account, newest first. @param before a `seq`: only rows below it */
   usage(account: string, before?: number): AsyncIterable<LedgerRow>
   /** Recomputes every sum from the rows. An empty list means that all agree. */

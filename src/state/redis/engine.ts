@@ -7,6 +7,7 @@ import type { Storage } from 'unstorage'
 import { cannotBook, ConfigError } from '../../errors/errors.ts'
 import type { Audit } from '../audit.ts'
 import type { Announcements } from '../announcements.ts'
+import { randomId } from '../ids.ts'
 import type { Records } from '../records.ts'
 import { RedisAnnouncements } from './announcements.ts'
 import { RedisAudit } from './audit-log.ts'
@@ -53,9 +54,10 @@ import {
   type HeldBy,
   type LimitOwner,
   type RateStatus,
+  type RequestId,
 } from '../ledger/ledger.ts'
 import { OutboxFile, Outbox } from './outbox.ts'
-import { batchesOf, connect, keysOf, type RedisConnection } from './connection.ts'
+import { batchesOf, connect, keysOf, PREFIX, type RedisConnection } from './connection.ts'
 import { RedisHistory, RedisImport } from './history.ts'
 import { RedisRecords, redisStorage } from './records.ts'
 import { liftedRevision, toLimitsText } from './limits-text.ts'
@@ -72,6 +74,8 @@ interface RedisOptions {
   readonly outboxLimit?: number
   /** Days after which usage rows are folded, by any gateway. Absent: never. */
   readonly retentionDays?: number | undefined
+  /** The id of this gateway; others ask by it whether its settlements are booked. */
+  readonly gateway?: string
   readonly log: Log
   /** Lua that defines `now`, ms since epoch; tests bring their own clock. */
   readonly clock?: string
@@ -92,6 +96,7 @@ export async function openRedis({
   outbox,
   outboxLimit,
   retentionDays,
+  gateway = randomId('gw_'),
   log,
   clock = STORE_CLOCK,
 }: RedisOptions): Promise<{
@@ -112,7 +117,7 @@ export async function openRedis({
     const gate = new SchemaGate(connection, records, log)
     await gate.start()
     const file = openOutbox(outbox, outboxLimit)
-    const ledger = new RedisLedger(connection, file, { gate, retentionDays, log })
+    const ledger = new RedisLedger(connection, file, { gate, gateway, retentionDays, log })
     const announcements = new RedisAnnouncements(connection)
     return { ledger, records, storage, audit: new RedisAudit(connection), announcements }
   } catch (error) {
@@ -142,9 +147,10 @@ export class RedisLedger implements Ledger {
     file: OutboxFile,
     {
       gate,
+      gateway,
       retentionDays,
       log,
-    }: Pick<RedisOptions, 'retentionDays' | 'log'> & { gate: SchemaGate },
+    }: Pick<RedisOptions, 'retentionDays' | 'log'> & { gate: SchemaGate; gateway: string },
   ) {
     this.#connection = connection
     this.#gate = gate
@@ -156,6 +162,10 @@ export class RedisLedger implements Ledger {
       send: (settlement, deadlineMs) => this.#charge(settlement, deadlineMs),
       lookUp: (account, settlements) => this.#history.lookUp(account, settlements),
       receiptMs: RECEIPT_MS,
+      gateway,
+      tellBooked: async (id) => {
+        await connection.ask(() => this.#store.set(bookedKey(id), '1', 'PX', RECEIPT_MS))
+      },
       log,
     })
     const now = () => Date.now()
@@ -323,6 +333,17 @@ export class RedisLedger implements Ledger {
     await this.#connection.ask(() => this.#store.limits(...keys, id, text))
   }
 
+  async receipt(account: string, request: RequestId): Promise<Pico | undefined> {
+    const [key = ''] = keysOf(account, `r:${request}`)
+    const cost = await this.#connection.ask(() => this.#connection.client.get(key))
+    return cost === null ? undefined : toPico(cost)
+  }
+
+  async isBooked(gateway: string): Promise<boolean> {
+    const { client } = this.#connection
+    return (await this.#connection.ask(() => client.get(bookedKey(gateway)))) !== null
+  }
+
   usage(account: string, before = Infinity): AsyncIterable<LedgerRow> {
     return this.#history.usage(account, before)
   }
@@ -436,6 +457,11 @@ export class RedisLedger implements Ledger {
   #look(account: string, key: string): Promise<ScriptReply> {
     return this.#store.look(...keysOf(account, 'book', 'ls', 'h', 'u'), key)
   }
+}
+
+/** Exists while everything is booked that a gateway which has ended had to book. */
+function bookedKey(gateway: string): string {
+  return `${PREFIX}:booked:${gateway}`
 }
 
 function toBalance([balance, available, paid]: ScriptReply): AccountBalance {

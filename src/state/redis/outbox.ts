@@ -15,6 +15,10 @@ import { Reserve, RESERVE_USED } from '../sqlite/folder.ts'
 
 interface OutboxOptions {
   readonly file: OutboxFile
+  /** The id of this gateway. */
+  readonly gateway: string
+  /** Tells all gateways that everything which one that has ended left behind is booked. */
+  readonly tellBooked: (gateway: string) => Promise<void>
   /** Books a settlement in Redis. Rejects unless Redis confirms by the deadline. */
   readonly send: (settlement: Settlement, deadlineMs: number) => Promise<Settled>
   /** Looks up settlements of one account among its rows. */
@@ -78,6 +82,7 @@ export class Outbox {
     this.#file = options.file
     this.#log = options.log
     this.#deferred = new DeferredSettlements(options.log)
+    this.#file.enter(options.gateway)
     const { quarantined } = this.#file.summary()
     if (quarantined > 0) this.#reportQuarantine(quarantined)
     this.#timer = setInterval(() => this.#tick(), RETRY_MS)
@@ -172,6 +177,7 @@ export class Outbox {
     await Promise.all([this.#replay, this.#look])
     try {
       await this.#sendDeferred()
+      await this.#reportOwn()
       this.#deferred.close()
     } finally {
       this.#file.close()
@@ -273,7 +279,30 @@ export class Outbox {
       last = batch.at(-1)!.seq
     }
     this.#pending = this.#file.summary().waiting > 0
+    if (!this.#pending) await this.#reportEnded()
     if (booked > 0) this.#log.info(`${booked} settlements of the outbox are booked`)
+  }
+
+  /** Reports gateways that have ended, whose settlements are booked. A quarantined one is for the operator to decide. */
+  async #reportEnded(): Promise<void> {
+    const { gateway, tellBooked } = this.#options
+    if (this.#file.summary().quarantined > 0) return
+    for (const id of this.#file.ended(gateway)) {
+      await tellBooked(id)
+      this.#file.forget(id)
+    }
+  }
+
+  /** Reports this gateway at its end, where nothing of it is left. Where Redis is away, the next process does. */
+  async #reportOwn(): Promise<void> {
+    const { gateway, tellBooked } = this.#options
+    if (!this.#file.isOpen) return
+    const { waiting, quarantined } = this.#file.summary()
+    if (waiting + quarantined + this.#deferred.size > 0) return
+    await tellBooked(gateway).then(
+      () => this.#file.forget(gateway),
+      () => undefined,
+    )
   }
 
   /** @returns settlements that are booked now, and those that may have been booked earlier; the others stay pending */
@@ -388,7 +417,9 @@ const SCHEMA = `
     -- 1: for the operator to decide, because it may have been booked
     quarantined INTEGER NOT NULL DEFAULT 0,
     UNIQUE (account, request)
-  ) STRICT`
+  ) STRICT;
+  -- gateways whose settlements are in the file, or were
+  CREATE TABLE IF NOT EXISTS gateway (id TEXT PRIMARY KEY) STRICT`
 
 export class OutboxFile {
   readonly path: string
@@ -448,6 +479,10 @@ export class OutboxFile {
     this.#reserve = new Reserve(`${path}-reserve`)
   }
 
+  get isOpen(): boolean {
+    return this.#db.isOpen
+  }
+
   /** Why nothing more could be written at the last {@link look}. */
   get fault(): string | undefined {
     return this.#reserve.used ? RESERVE_USED : this.#fault
@@ -499,6 +534,20 @@ export class OutboxFile {
     readonly quarantined: number
   } {
     return this.#sql.summary.get() as ReturnType<OutboxFile['summary']>
+  }
+
+  /** Enters a gateway, whose settlements may come into the file. */
+  enter(gateway: string): void {
+    this.#sql.enter.run(gateway)
+  }
+
+  /** Gateways that had the file, or one that was adopted, and have ended. @param own the one that has it */
+  ended(own: string): string[] {
+    return this.#sql.gateways.all(own).map(({ id }) => id as string)
+  }
+
+  forget(gateway: string): void {
+    this.#sql.forget.run(gateway)
   }
 
   /** Writes pending appends and releases the file. A second call does nothing. */
@@ -558,13 +607,15 @@ export class OutboxFile {
   /** Writes to this file before it deletes from the other one: after a crash between, settlements are sent twice at worst. */
   #adopt(other: OutboxFile): void {
     const rows = other.#db.prepare('SELECT * FROM waiting ORDER BY seq').all()
-    if (rows.length === 0) return
+    const ended = other.ended('')
+    if (rows.length + ended.length === 0) return
     transact(this.#db, () => {
+      for (const id of ended) this.enter(id)
       for (const { account, request, at, body, quarantined } of rows) {
         this.#sql.insert.run(account!, request!, at!, body!, quarantined!)
       }
     })
-    other.#db.exec('DELETE FROM waiting')
+    other.#db.exec('DELETE FROM waiting; DELETE FROM gateway')
   }
 }
 
@@ -577,6 +628,9 @@ function prepare(db: DatabaseSync) {
     page: db.prepare(
       'SELECT seq, at, body FROM waiting WHERE seq > ? AND quarantined = 0 ORDER BY seq LIMIT ?',
     ),
+    enter: db.prepare('INSERT OR IGNORE INTO gateway (id) VALUES (?)'),
+    gateways: db.prepare('SELECT id FROM gateway WHERE id <> ?'),
+    forget: db.prepare('DELETE FROM gateway WHERE id = ?'),
     remove: db.prepare('DELETE FROM waiting WHERE seq = ?'),
     quarantine: db.prepare('UPDATE waiting SET quarantined = 1 WHERE seq = ?'),
     summary: db.prepare(

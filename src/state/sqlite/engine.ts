@@ -695,6 +695,15 @@ export class SqliteLedger implements Ledger {
     this.#books.noteStored(limits)
   }
 
+  receipt(account: string, request: RequestId): Promise<Pico | undefined> {
+    return this.#client.read('receipt', account, request)
+  }
+
+  /** What an earlier process had written was read at the start. */
+  async isBooked(): Promise<boolean> {
+    return true
+  }
+
   usage(account: string, before = Infinity): AsyncGenerator<LedgerRow> {
     return paged((last) => this.#client.read('rows', account, last, PAGE_ROWS), before)
   }

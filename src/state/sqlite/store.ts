@@ -35,6 +35,7 @@ import type {
   RowItem,
   TotalItem,
   Discrepancy,
+  RequestId,
 } from '../ledger/ledger.ts'
 import { checkSameRow, checkTotal, checkUnfolded } from '../ledger/items.ts'
 import { addCost, compareSums, spendName } from '../ledger/book.ts'
@@ -99,6 +100,7 @@ export type WriteName =
   | 'trim'
 export type ReadName =
   | 'rows'
+  | 'receipt'
   | 'orphans'
   | 'accounts'
   | 'audit'
@@ -323,6 +325,11 @@ export class Store {
     if (!audit.advance()) return undefined
     this.#audits.delete(account)
     return audit.report(from)
+  }
+
+  /** See {@link Ledger.receipt}. */
+  receipt(account: string, request: RequestId): Pico | undefined {
+    return (this.#sql.booked.get(request, 'usage', account) as { cost: Pico } | undefined)?.cost
   }
 
   /** @param now ms since epoch */

@@ -31,6 +31,8 @@ class FakeStore {
   readonly sent: string[] = []
   lookUps = 0
   lookUp: ReceiptLookup = { booked: new Set(), unclear: new Set() }
+  /** Gateways that have ended and whose settlements are booked. */
+  readonly told: string[] = []
 
   async send({ request, cost }: Settlement): Promise<Settled> {
     this.sent.push(request)
@@ -41,7 +43,7 @@ class FakeStore {
   }
 }
 
-async function open(store: FakeStore, path?: string) {
+async function open(store: FakeStore, path?: string, gateway = 'gw_1') {
   path ??= await folder({})
   const logged: string[] = []
   const write =
@@ -58,6 +60,11 @@ async function open(store: FakeStore, path?: string) {
       return store.lookUp
     },
     receiptMs: 24 * HOUR_MS,
+    gateway,
+    async tellBooked(id) {
+      if (store.away) throw new Error('away')
+      store.told.push(id)
+    },
     log,
   })
   onTestFinished(() => outbox.close().catch(() => {}))
@@ -70,6 +77,26 @@ beforeEach(() => {
 afterEach(() => vi.useRealTimers())
 
 describe('an outbox', () => {
+  it('tells that a gateway has nothing left to book, itself or by the one that has its file', async () => {
+    const store = new FakeStore()
+    const idle = await open(store, undefined, 'gw_idle')
+    await idle.outbox.close()
+    expect(store.told).toEqual(['gw_idle'])
+    store.away = true
+    const first = await open(store, undefined, 'gw_first')
+    await first.outbox.settle(settlement('req_1', 3n))
+    await first.outbox.close()
+    const heir = await open(store, first.path, 'gw_heir')
+    await vi.advanceTimersByTimeAsync(3000)
+    expect(store.told).toEqual(['gw_idle'])
+    store.away = false
+    await vi.advanceTimersByTimeAsync(3000)
+    await expect.poll(() => store.told).toEqual(['gw_idle', 'gw_first'])
+    expect(store.booked.get('req_1')).toBe(3n)
+    await heir.outbox.close()
+    expect(store.told).toEqual(['gw_idle', 'gw_first', 'gw_heir'])
+  })
+
   it('answers like Redis while it can be reached', async () => {
     const store = new FakeStore()
     const { outbox } = await open(store)
