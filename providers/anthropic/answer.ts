@@ -180,6 +180,10 @@ class AnswerState implements Step<any, ChatChunk> {
       const { data, content: summary, thinking = summary, signature } = content
       if (data) this.#emitDetail(block, { type: 'reasoning.encrypted', data }, emit)
       else if (thinking || signature) this.#emitThinking(block, thinking, signature, emit)
+    } else if (content.type === 'server_tool_use' && content.name === 'web_search') {
+      emit({ choices: [], searches: 1 })
+    } else if (content.type === 'web_search_tool_result') {
+      emit({ choices: [], searchBytes: resultBytes(content.content) })
     }
   }
 
@@ -298,14 +302,16 @@ class AnswerState implements Step<any, ChatChunk> {
     if (this.#reason !== undefined) choice.finish_reason = FINISH_REASONS[this.#reason] ?? 'stop'
     if (this.#stopSequence) choice.stop_sequence = this.#stopSequence
     const chunk: ChatChunk = { choices: [choice], endOfStream: true }
-    if (this.#counts) chunk.usage = toUsage(this.#counts, this.#isCounted ? 0 : this.#output)
+    if (this.#counts) chunk.usage = toUsage(this.#counts)
+    // The gateway counts the text where the vendor did not.
+    if (this.#counts && !this.#isCounted) chunk.usageIsPartial = true
     emit(chunk)
   }
 
   /** Output that was produced is charged. Before the first output another deployment can still be tried. */
   #breakOff(failure: Error, emit: Emit): never {
     if (this.#counts && this.#output > 0) {
-      emit({ choices: [], usage: toUsage(this.#counts, this.#output) })
+      emit({ choices: [], usage: toUsage(this.#counts), usageIsPartial: true })
     }
     throw failure
   }
@@ -313,6 +319,18 @@ class AnswerState implements Step<any, ChatChunk> {
   #emit(delta: ChatDelta, emit: Emit): void {
     emit({ choices: [{ index: 0, delta }] })
   }
+}
+
+/** UTF-8 bytes of search results. Their pages are encrypted, in base64. */
+function resultBytes(results: unknown): number {
+  if (!Array.isArray(results)) return 0
+  let bytes = 0
+  for (const result of results) {
+    const { title, url, encrypted_content: page } = result ?? {}
+    for (const text of [title, url]) if (typeof text === 'string') bytes += Buffer.byteLength(text)
+    if (typeof page === 'string') bytes += Math.ceil((page.length * 3) / 4)
+  }
+  return bytes
 }
 
 function textIn(value: unknown): string | undefined {
@@ -337,8 +355,8 @@ function withLater(counts: Counts | undefined, later: unknown): Counts | undefin
   return { ...counts, ...Object.fromEntries(known) }
 }
 
-/** Usage in the gateway's form. @param said characters of output, for an answer that ended before its final count */
-export function toUsage(reported: Counts, said = 0): OpenAIUsage {
+/** Usage in the gateway's form. */
+export function toUsage(reported: Counts): OpenAIUsage {
   const counts = withOthers(reported)
   const read = tokenCount(counts.cache_read_input_tokens)
   const { ephemeral_5m_input_tokens, ephemeral_1h_input_tokens } = counts.cache_creation ?? {}
@@ -347,7 +365,7 @@ export function toUsage(reported: Counts, said = 0): OpenAIUsage {
     tokenCount(ephemeral_5m_input_tokens) + hour,
     tokenCount(counts.cache_creation_input_tokens),
   )
-  const output = Math.max(tokenCount(counts.output_tokens), Math.ceil(said / CHARACTERS_PER_TOKEN))
+  const output = tokenCount(counts.output_tokens)
   const thought = tokenCount(counts.output_tokens_details?.thinking_tokens)
   const searches = counts.server_tool_use?.web_search_requests
   return {
@@ -362,8 +380,6 @@ export function toUsage(reported: Counts, said = 0): OpenAIUsage {
     ...(searches === undefined ? {} : { searches: tokenCount(searches) }),
   }
 }
-
-const CHARACTERS_PER_TOKEN = 4
 
 const TOTALS = [
   'input_tokens',

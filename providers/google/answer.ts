@@ -119,7 +119,10 @@ class AnswerState {
         ? this.#filtered()
         : given.flatMap((one, position) => this.#read(one ?? {}, position, payload.responseId))
     const chunk: ChatChunk = { choices }
-    if (this.#usage) chunk.usage = this.#usage
+    if (this.#usage) {
+      chunk.usage = this.#usage
+      chunk.usageIsRunning = true
+    }
     return choices.length > 0 || chunk.usage ? chunk : undefined
   }
 

@@ -144,6 +144,7 @@ class AnswerReader {
     this.#phase = given.phase ?? this.#phase
     item.callId = given.call_id
     if (item.isCall && given.name) this.#writer.call(item, given, emit)
+    if (isSearch(given)) this.#search(item, emit)
   }
 
   /** The item of an event. An event about an item that was not announced announces it. */
@@ -189,7 +190,13 @@ class AnswerReader {
         )
         return writer.encrypted(item, given.encrypted_content, emit)
       case 'web_search_call':
-        if (given.action?.type === 'search') this.#searches++
+        if (given.action?.type === 'search') {
+          this.#searches++
+          this.#search(item, emit)
+        } else if (item.isSearch) {
+          item.isSearch = false
+          emit({ choices: [], searches: -1 })
+        }
         return
       case 'function_call':
       case 'custom_tool_call': {
@@ -208,6 +215,13 @@ class AnswerReader {
         if (item.part(kind, 0).written !== '' && status !== 'incomplete') writer.done(item, emit)
       }
     }
+  }
+
+  /** Tells of a search, once. */
+  #search(item: OutputItem, emit: Emit): void {
+    if (item.isSearch) return
+    item.isSearch = true
+    emit({ choices: [], searches: 1 })
   }
 
   #completeContent(item: OutputItem, at: number, part: any, emit: Emit): void {
@@ -298,6 +312,11 @@ class AnswerReader {
     if (usage) emit({ choices: [], usage })
     throw error
   }
+}
+
+/** Whether an item is a search of the web, as far as it tells: what it does is known when it is done, at the latest. */
+function isSearch({ type, action }: any): boolean {
+  return type === 'web_search_call' && (action?.type ?? 'search') === 'search'
 }
 
 function isObject(value: unknown): boolean {

@@ -31,6 +31,8 @@ export class OutputItem {
   callId: string | undefined = undefined
   /** The vendor has ended it. */
   done = false
+  /** It was told as a search. */
+  isSearch = false
   readonly #parts = new Map<string, Part>()
 
   constructor(type: string, id: string | null) {

@@ -5,6 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import { atMost } from '../lifetime/cache.ts'
 import type { Usage } from '../plugin.ts'
+import type { Hidden } from './plausible.ts'
 import { costOf, parsePico, type Pico, type UsageLine, isPlainUsage } from './money.ts'
 import { pricesAt, pricesUpTo, type Prices } from './prices.ts'
 
@@ -46,7 +47,17 @@ interface LearnedCall {
   readonly estimate: Estimate
   /** Consumption of the model. */
   readonly line: UsageLine
-  /** Time from the arrival of the request to the end of its answer. */
+}
+
+/** An answer whose vendor has reported its usage. */
+interface LearnedAnswer {
+  readonly model: string
+  readonly deployment: string
+  readonly hidden: Hidden | undefined
+  readonly tokens: number
+  /** Tokens of reasoning among them. */
+  readonly reasoning: number
+  /** Time from the request to the vendor to its report. */
   readonly seconds: number
 }
 
@@ -75,8 +86,15 @@ const MAX_MODELS = 1000
 /** Expected output tokens of a choice where nothing is known. */
 const PRIOR_TOKENS = 2048
 const PRIOR: Readonly<Learned> = { ratio: 1, mean: PRIOR_TOKENS, deviation: 0 }
-/** Tokens a second of a model where nothing is known. */
+/** Tokens a second of a deployment of which too few answers are known. */
 const PRIOR_RATE = 80
+/** Answers by which the speed of a deployment is known, and the number of the latest ones that are kept. */
+const ENOUGH_RATES = 10
+const MOST_RATES = 64
+/** The share of answers that are slower than the rate by which a hidden answer is charged. */
+const RATE_QUANTILE = 0.9
+/** The latest answers of a model that tell whether it reasons unasked. */
+const REASONING_MEMORY = 10
 /** Least expected output tokens of a choice, so that a hold which doubles soon covers any answer. */
 const LEAST_TOKENS = 16
 const [LOWEST_RATIO, HIGHEST_RATIO] = [0.05, 8]
@@ -99,7 +117,8 @@ const INPUT = [
 /** Computes holds, and learns the consumption of an account's calls of a model. It is kept in memory, one set per gateway. */
 export class HoldEstimator {
   readonly #learned = new LRUCache<string, Learned>(atMost(MAX_SUBJECTS))
-  readonly #rates = new LRUCache<string, number>({ max: MAX_MODELS })
+  readonly #rates = new LRUCache<string, Latest>({ max: MAX_MODELS })
+  readonly #reasoning = new LRUCache<string, Latest>({ max: MAX_MODELS })
 
   of(policy: HoldPolicy, subject: Subject, { expected, most, output }: Estimate): HoldFigures {
     const { prices } = subject
@@ -117,12 +136,32 @@ export class HoldEstimator {
     return { expected: sum, ceiling, output: least(answer, sum), outputTokens }
   }
 
-  rateOf(model: string): number {
-    return this.#rates.get(model) ?? PRIOR_RATE
+  /** Tokens a second of the faster answers of a deployment. */
+  rateOf(deployment: string): number {
+    const rates = this.#rates.get(deployment)?.values ?? []
+    if (rates.length < ENOUGH_RATES) return PRIOR_RATE
+    const sorted = rates.toSorted((one, other) => one - other)
+    return sorted[Math.ceil(RATE_QUANTILE * sorted.length) - 1]!
+  }
+
+  /** Whether an answer that is not shown whole is taken to have reasoning: it was asked for, or the model has lately written some. */
+  reasons(model: string, hidden: Hidden | undefined): boolean {
+    if (hidden === 'asked' || !hidden) return hidden === 'asked'
+    return this.#reasoning.get(`${model} ${hidden}`)?.values.includes(1) ?? false
+  }
+
+  /** Learns the speed of a deployment, and whether a model reasons. */
+  learnAnswer({ model, deployment, hidden, tokens, reasoning, seconds }: LearnedAnswer): void {
+    if (tokens > 0 && seconds > 0) {
+      latestIn(this.#rates, deployment).add(tokens / seconds, MOST_RATES)
+    }
+    if (hidden && hidden !== 'asked') {
+      latestIn(this.#reasoning, `${model} ${hidden}`).add(reasoning > 0 ? 1 : 0, REASONING_MEMORY)
+    }
   }
 
   /** Learns from a call that has completed. */
-  learn(subject: Subject, { estimate, line, seconds }: LearnedCall): void {
+  learn(subject: Subject, { estimate, line }: LearnedCall): void {
     const name = nameOf(subject)
     const stored = this.#learned.get(name)
     const isFirst = stored === undefined
@@ -146,15 +185,28 @@ export class HoldEstimator {
       known.mean += difference * (difference > 0 ? WEIGHT_OF_LONGER : WEIGHT)
       known.deviation += (Math.abs(difference) - known.deviation) * WEIGHT
     }
-    if (tokens === 0 || seconds <= 0) return
-    const rate = this.#rates.get(subject.model)
-    const now = tokens / seconds
-    this.#rates.set(subject.model, rate === undefined ? now : rate + (now - rate) * WEIGHT)
   }
 
   #of(subject: Subject): Readonly<Learned> {
     return this.#learned.get(nameOf(subject)) ?? PRIOR
   }
+}
+
+/** The latest of many figures, in no order. */
+class Latest {
+  readonly values: number[] = []
+  #next = 0
+
+  add(value: number, most: number): void {
+    this.values[this.#next] = value
+    this.#next = (this.#next + 1) % most
+  }
+}
+
+function latestIn(cache: LRUCache<string, Latest>, name: string): Latest {
+  let latest = cache.get(name)
+  if (!latest) cache.set(name, (latest = new Latest()))
+  return latest
 }
 
 export interface HoldStep {

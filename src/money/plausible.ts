@@ -34,10 +34,34 @@ export const UNKNOWN_CONTEXT = 2_000_000
 /** Output limit of a model that does not say it, in tokens for each choice. */
 export const UNKNOWN_OUTPUT = 200_000
 
+/**
+ * Eighths of a token of a text in any script, by estimate: a Latin letter is 2, a Cyrillic or Arabic one 5, a Chinese, Japanese
+ * or Korean character 8, an emoji 10.
+ */
+export function tokenEighths(text: string): number {
+  return eighthsOf(Buffer.byteLength(text), text.length)
+}
+
+/** As {@link tokenEighths}, for texts of which only the UTF-8 bytes and the UTF-16 units are known. */
+export function eighthsOf(bytes: number, units: number): number {
+  return 3 * bytes - units
+}
+
+/** Tokens of a text without a count of its vendor, where they are charged. */
+export function textTokens(text: string): number {
+  return Math.ceil(tokenEighths(text) / 8)
+}
+
 /** Bounds of a token count. @param limit most that the model can take or make */
 export function bounds(estimate: number, soft: number, limit: number): Expected {
   return { estimate, soft, hard: Math.max(8 * soft, limit) }
 }
+
+/**
+ * The request's word about tokens of an answer that its client does not see, such as those of reasoning. Without it the model
+ * decides, and against it some write them all the same.
+ */
+export type Hidden = 'asked' | 'unasked' | 'refused'
 
 /** Known consumption of an answer. */
 export interface UsageReport {
@@ -50,6 +74,10 @@ export interface UsageReport {
   readonly counted?: Usage
   /** Whether the answer ended before the vendor's last report. */
   readonly incomplete?: boolean
+  /** Whether each report covers what was made until then, so that the last one needs no estimate beside it. */
+  readonly isRunning?: boolean
+  /** Whether tokens of the answer may not have passed; absent where all have. */
+  readonly hidden?: Hidden
   /** Whether completion tokens above `soft` are charged by the estimate: a policy's ceiling explains no more. */
   readonly capped?: boolean
 }
@@ -96,6 +124,29 @@ export function readCount(value: unknown): number | undefined {
   return isCount ? Math.ceil(value) : undefined
 }
 
+/** Quantities that grow while an answer is made: the last report of a cut answer may be behind. */
+const COUNTED_WHILE_CUT: ReadonlySet<Quantity> = new Set([
+  'promptTokens',
+  'completionTokens',
+  'searches',
+])
+
+/**
+ * The report of an answer that was stopped before its vendor's last one.
+ * @param tokens least number of tokens of the answer, by the time that it took
+ */
+export function stopped(report: UsageReport, tokens: number): UsageReport {
+  const { reported, expected, incomplete = false, isRunning = false } = report
+  if (reported && !incomplete && !isRunning) return report
+  const { completionTokens: output } = expected
+  const estimate = output && { ...output, estimate: Math.max(output.estimate, tokens) }
+  return {
+    ...report,
+    incomplete: true,
+    expected: { ...expected, ...(estimate && { completionTokens: estimate }) },
+  }
+}
+
 /** Checks the usage of one answer. @param most highest plausible cost of a call */
 export function assess(report: UsageReport, prices: Prices, most: Pico): Assessment {
   const assessment = assessCounts(report)
@@ -127,10 +178,10 @@ function assessCounts(report: UsageReport): Assessment {
       figures[name] = { reported: count, bound: soft }
     }
     const reason = reasonFor(count, reported[name], expected[name]!, {
-      isCut: incomplete && name === 'completionTokens',
+      isCut: incomplete && COUNTED_WHILE_CUT.has(name),
       isCapped,
     })
-    if (reason === undefined) usage[name] = count!
+    if (reason === undefined || (reason === 'incomplete' && !needed)) usage[name] = count!
     else if (needed) {
       usage[name] = reason === 'incomplete' ? Math.max(count!, estimate) : estimate
       for (const [part, whole] of PARTS) {

@@ -42,7 +42,7 @@ import type {
 import type { Download, SearchResult, NativeInput, ChatCompletion, Provider } from '../plugin.ts'
 import type { EffectivePolicy, Instructions, Policy } from '../policy/policy.ts'
 import type { Grounding, Search } from '../search/search.ts'
-import type { UsageReport } from '../money/plausible.ts'
+import type { Hidden, UsageReport } from '../money/plausible.ts'
 import { Chain, type ChainStep, type Feed, type Sink } from '../stream/chain.ts'
 import type { RawJson } from '../stream/raw-json.ts'
 import type { ErrorResponse, Incoming, Outgoing } from './http.ts'
@@ -225,6 +225,8 @@ export interface Endpoint<In = unknown, Out = unknown, Part = unknown> {
 export interface Billing<In = unknown, Part = unknown> {
   /** The consumption of the call, as far as the request tells. */
   estimate(request: ParsedRequest<In>, model: Model): Estimate
+  /** Whether the answer may have tokens that its client does not see; absent, and undefined, where all pass. */
+  hidden?(call: Call): Hidden | undefined
   /** The questions of guards that do the work instead of a model. Absent, and undefined, where a model does it. */
   questions?(call: Call): BudgetedQuestions | undefined
   /**

@@ -320,6 +320,9 @@ const providerChunk = v.looseObject({
   ),
   usage: v.nullish(v.looseObject({})),
   usageIsPartial: v.optional(v.boolean()),
+  usageIsRunning: v.optional(v.literal(true)),
+  searches: v.optional(v.pipe(v.number(), v.integer())),
+  searchBytes: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0))),
   endOfStream: v.optional(v.boolean()),
 })
 

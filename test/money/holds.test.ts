@@ -17,9 +17,11 @@ const ESTIMATE: Estimate = {
 const MICRO = 1_000_000n
 
 /** A call that consumed so much, in a second. */
+const ANSWER = { model: 'm', deployment: 'd', tokens: 10, reasoning: 0, seconds: 1 } as const
+
 function consumed(promptTokens: number, completionTokens: number, estimate = ESTIMATE) {
   const usage = { promptTokens, completionTokens }
-  return { estimate, line: { source: 'model' as const, usage, prices: PRICES }, seconds: 1 }
+  return { estimate, line: { source: 'model' as const, usage, prices: PRICES } }
 }
 
 describe('the figures of a hold', () => {
@@ -129,11 +131,31 @@ describe('what a hold learns from calls that completed', () => {
     expect(inputOf()).toBeCloseTo(8, 2)
   })
 
-  it('is how fast a model writes', () => {
+  it('is how fast a deployment writes, of which a tenth is faster', () => {
     const holds = new HoldEstimator()
-    expect(holds.rateOf('vendor/model')).toBe(80)
-    holds.learn(SUBJECT, { ...consumed(1, 400), seconds: 2 })
-    expect(holds.rateOf('vendor/model')).toBe(200)
+    const answer = { ...ANSWER, hidden: undefined }
+    for (let i = 1; i < 10; i++) holds.learnAnswer({ ...answer, tokens: 1000 })
+    expect(holds.rateOf('d')).toBe(80)
+    for (let i = 1; i <= 1000; i++) holds.learnAnswer({ ...answer, tokens: 100 + (i % 100) })
+    expect(holds.rateOf('d')).toBeGreaterThan(180)
+    expect(holds.rateOf('d')).toBeLessThan(197)
+    expect(holds.rateOf('other')).toBe(80)
+  })
+
+  it('is whether a model has reasoned in one of its last ten answers without having been asked', () => {
+    const holds = new HoldEstimator()
+    expect(holds.reasons('m', 'asked')).toBe(true)
+    expect(holds.reasons('m', undefined)).toBe(false)
+    expect(holds.reasons('m', 'unasked')).toBe(false)
+    holds.learnAnswer({ ...ANSWER, hidden: 'asked', reasoning: 5 })
+    expect(holds.reasons('m', 'unasked')).toBe(false)
+    holds.learnAnswer({ ...ANSWER, hidden: 'unasked', reasoning: 5 })
+    for (let i = 0; i < 9; i++) holds.learnAnswer({ ...ANSWER, hidden: 'unasked' })
+    expect(holds.reasons('m', 'unasked')).toBe(true)
+    // To have it switched off is another matter.
+    expect(holds.reasons('m', 'refused')).toBe(false)
+    holds.learnAnswer({ ...ANSWER, hidden: 'unasked' })
+    expect(holds.reasons('m', 'unasked')).toBe(false)
   })
 
   it('never takes a hold beyond its ceiling or below its units', () => {

@@ -250,7 +250,7 @@ export class Account {
     if (cost > ceiling) this.#excess += cost - ceiling
     const usage = { promptTokens: draw.prompt, completionTokens: draw.output }
     const line = { source: 'model' as const, usage, prices: PRICES }
-    holds.learn(this.#subject, { estimate, line, seconds: draw.output / 80 })
+    holds.learn(this.#subject, { estimate, line })
     return 'served'
   }
 
@@ -301,7 +301,7 @@ export class Account {
     const usage = { promptTokens: draw.prompt, completionTokens: draw.output }
     const line = { source: 'model' as const, usage, prices: PRICES }
     const estimate = estimateOf(draw, this.#row.limit)
-    holds.learn(this.#subject, { estimate, line, seconds: draw.output / 80 })
+    holds.learn(this.#subject, { estimate, line })
   }
 
   /** Whether what is left would have paid for all that runs and for one more call. */

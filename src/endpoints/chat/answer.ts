@@ -32,7 +32,6 @@ import type { ChainStep } from '../../stream/chain.ts'
 import { Received } from '../shared/billing.ts'
 import {
   CHARACTERS_PER_TOKEN,
-  charactersIn,
   ChatUsage,
   type AnswerChunk,
   type AnswerHead,
@@ -185,6 +184,9 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
     this.#emitTo = emit
     const { usage, choices } = chunk
     if (usage) this.#note(usage, chunk.usageIsPartial === true)
+    if (chunk.usageIsRunning) this.#usage.isRunning = true
+    if (chunk.searches) this.#usage.searches += readInteger(chunk.searches)
+    if (chunk.searchBytes) this.#usage.resultBytes += readCount(chunk.searchBytes) ?? 0
     if (chunk.endOfStream) this.#marked = this.#ended = true
     if (chunk.error || choices?.[0]?.finish_reason === 'error') {
       throw brokenAnswer('The model provider reported an error in its stream.')
@@ -238,10 +240,7 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
       !said || this.#envelope.native || isText(said) ? said : wellFormed(said)
     if (finish_reason) this.#finished.add(index)
     if (delta) {
-      const characters = charactersIn(delta)
-      usage.characters += characters
-      usage.bytes +=
-        typeof delta.content === 'string' ? Buffer.byteLength(delta.content) : characters
+      usage.add(delta)
       if (delta.reasoning_details) {
         this.#signature = lastSignature(delta.reasoning_details) ?? this.#signature
       }
@@ -319,6 +318,7 @@ const UNKNOWN: AskedChat = {
   ceiling: undefined,
   choices: 1,
   capped: false,
+  hidden: undefined,
   model: { contextLength: undefined, maxOutputTokens: undefined },
 }
 
@@ -329,6 +329,11 @@ export function interruptedCall(): UpstreamFailure {
 
 function closedEarly(): UpstreamFailure {
   return brokenAnswer('The model provider closed the stream early.')
+}
+
+/** A whole number of a plugin; 0 for anything else. */
+function readInteger(value: unknown): number {
+  return Number.isSafeInteger(value) ? (value as number) : 0
 }
 
 /** Whether a chunk without text is more than a keep-alive. */

@@ -2,24 +2,35 @@
 import { GatewayError } from '../../errors/errors.ts'
 import {
   bounds,
+  eighthsOf,
+  type Hidden,
   MEDIA_TOKENS,
   readCount,
   UNKNOWN_CONTEXT,
   UNKNOWN_OUTPUT,
   type UsageReport,
 } from '../../money/plausible.ts'
+import { lacks } from '../../models/capabilities.ts'
 import type { Model } from '../../models/catalog.ts'
 import type { Billing, Call, Receipt } from '../../pipeline/pipeline.ts'
 import type { ChainStep } from '../../stream/chain.ts'
-import type { ChatChunk, OpenAIUsage, ToolCallDelta, ChatMessage, ChatDelta } from '../../plugin.ts'
+import type {
+  ChatChunk,
+  ChatDelta,
+  ChatInput,
+  ChatMessage,
+  OpenAIUsage,
+  ReasoningDetail,
+  ToolCallDelta,
+} from '../../plugin.ts'
 import { receiptIn, receiptOf, withReceipt } from '../shared/billing.ts'
 import type { ChatRequest } from './request.ts'
-import { bytesIn, charactersOf, conversationOf, type Conversation } from './conversation.ts'
+import { bytesIn, conversationOf, jsonEighths, type Conversation } from './conversation.ts'
 import type { ExchangeResponse } from '../../observe/record.ts'
 
 // The token estimates of a prompt: before it is sent, and of what was sent where the vendor does not count it.
 
-/** A good enough bound, also for a stream that was cut; vendors count exactly. */
+/** Good enough for what is held, and for bounds. What is charged is counted by its script. */
 export const CHARACTERS_PER_TOKEN = 4
 
 /**
@@ -47,11 +58,11 @@ interface SentPrompt {
   readonly media: number
 }
 
-/** Tokens of a prompt as it was sent: texts, calls, tools and schemas by their characters, media by their kind and size. */
+/** Tokens of a prompt as it was sent: texts, calls, tools and schemas by their script, media by their kind and size. */
 function sentPromptOf({ messages, tools, functions, response_format }: Prompt): SentPrompt {
-  const { media, characters: texts } = conversationOf(messages)
-  const others = charactersOf(tools) + charactersOf(functions) + charactersOf(response_format)
-  const words = Math.max(1, Math.ceil((texts + others) / CHARACTERS_PER_TOKEN))
+  const { media, eighths: texts } = conversationOf(messages)
+  const others = jsonEighths(tools) + jsonEighths(functions) + jsonEighths(response_format)
+  const words = Math.max(1, Math.ceil((texts + others) / 8))
   const { imageTokens, soundTokens, parts } = media
   return { tokens: words + tokensOf(media), imageTokens, soundTokens, media: parts }
 }
@@ -130,14 +141,23 @@ export const billing: Billing<ChatRequest, AnswerChunk> = {
     const bound = maxOutputTokens ?? contextLength ?? Infinity
     const limit = Math.min(requested ?? maxOutputTokens ?? unknown, bound)
     return {
-      least: { promptTokens: sent, cachedTokens: sent },
+      least: { promptTokens: sent },
       expected: { promptTokens },
       most: { promptTokens: 2 * promptTokens },
       output: { limit, choices: input.n ?? 1 },
     }
   },
 
+  hidden: hiddenOf,
   attach: (call) => new AttachReceipt(call),
+}
+
+/** Whether the model may write tokens that do not pass: those of reasoning. */
+function hiddenOf({ target: { model, outbound } }: Call): Hidden | undefined {
+  if (lacks(model, 'REASONING')) return undefined
+  const { reasoning } = outbound as ChatInput
+  if (!reasoning) return 'unasked'
+  return reasoning.enabled === false || reasoning.effort === 'none' ? 'refused' : 'asked'
 }
 
 /**
@@ -203,6 +223,7 @@ export interface AskedChat {
   readonly ceiling: number | undefined
   readonly choices: number
   readonly capped: boolean
+  readonly hidden: Hidden | undefined
   readonly model: Pick<Model, 'contextLength' | 'maxOutputTokens'>
 }
 
@@ -219,6 +240,7 @@ export function askedIn(call: Call, sent: SentChat): AskedChat {
     ceiling: sent.max_completion_tokens ?? model.maxOutputTokens,
     choices: (request.input as ChatRequest).n ?? 1,
     capped: maxOutputTokens !== undefined && Number.isFinite(maxOutputTokens),
+    hidden: hiddenOf(call),
     model,
   }
 }
@@ -228,8 +250,17 @@ export class ChatUsage {
   readonly #asked: AskedChat
   reported: OpenAIUsage | undefined = undefined
   isPartial = false
+  isRunning = false
   characters = 0
   bytes = 0
+  /** Searches of the vendor that have begun. */
+  searches = 0
+  /** UTF-8 bytes of search results that the vendor has read since its last report. */
+  resultBytes = 0
+  /** Whether a text of reasoning has passed. */
+  #reasoned = false
+  /** Whether reasoning is not, or not only, shown as it was written: as a summary, or encrypted. */
+  #condensed = false
 
   constructor(asked: AskedChat) {
     this.#asked = asked
@@ -242,14 +273,44 @@ export class ChatUsage {
     if (known && readableCounts(usage) < readableCounts(known)) return false
     this.reported = usage
     this.isPartial = isPartial
+    this.resultBytes = 0
     return true
+  }
+
+  /** Counts the texts of a delta. */
+  add(delta: ChatDelta): void {
+    const { content, refusal, reasoning, reasoning_details, tool_calls, function_call } = delta
+    this.#add(content)
+    this.#add(reasoning)
+    this.#add(refusal)
+    if (reasoning) this.#reasoned = true
+    if (reasoning_details) this.#condensed ||= reasoning_details.some(isCondensed)
+    if (tool_calls) for (const call of tool_calls) this.#add(argumentsOf(call))
+    if (function_call) this.#add((function_call as ToolCallDelta['function'])?.arguments)
+  }
+
+  #add(text: unknown): void {
+    if (typeof text !== 'string') return
+    this.characters += text.length
+    this.bytes += Buffer.byteLength(text)
   }
 
   report(): UsageReport {
     const { prompt, promptBytes, maySearch, ceiling, choices: n, capped, model } = this.#asked
     const reported = this.reported && toReported(this.reported)
-    const searches = readCount(reported?.searches) ?? 0
+    const searches = Math.max(readCount(reported?.searches) ?? 0, this.searches)
     const searched = searches > 0 || maySearch ? SEARCH_TOKENS : 0
+    const hidden = this.#reasoned && !this.#condensed ? undefined : this.#asked.hidden
+    // A complete report counts the searches itself: some fail, and are free.
+    const begun = this.searches > 0 && (!reported || this.isPartial || this.isRunning)
+    const promptTokens = bounds(
+      prompt.tokens,
+      promptBytes + 4096 + prompt.media * MEDIA_TOKENS + searched,
+      model.contextLength ?? UNKNOWN_CONTEXT,
+    )
+    // Where the vendor has counted the prompt before the end, only what it has read since then is added.
+    const counted = (this.isPartial && readCount(reported?.promptTokens)) || 0
+    const read = counted > 0 && counted <= promptTokens.hard ? counted : prompt.tokens
     const explained = ceiling === undefined ? 0 : n * mostTokens(ceiling)
     return {
       reported,
@@ -258,25 +319,35 @@ export class ChatUsage {
         ...(prompt.soundTokens > 0 && { audioInputTokens: prompt.soundTokens }),
       },
       incomplete: this.isPartial,
+      isRunning: this.isRunning,
+      ...(hidden && { hidden }),
       capped,
       expected: {
-        promptTokens: bounds(
-          prompt.tokens,
-          promptBytes + 4096 + prompt.media * MEDIA_TOKENS + searched,
-          model.contextLength ?? UNKNOWN_CONTEXT,
-        ),
+        promptTokens: {
+          ...promptTokens,
+          estimate: read + Math.ceil(this.resultBytes / BYTES_PER_RESULT_TOKEN),
+        },
         completionTokens: bounds(
-          Math.ceil(this.characters / CHARACTERS_PER_TOKEN),
+          Math.ceil(eighthsOf(this.bytes, this.characters) / 8),
           Math.max(explained, this.bytes + 1024 * n),
           n * (model.maxOutputTokens ?? UNKNOWN_OUTPUT),
         ),
-        searches: { estimate: 0, soft: 10, hard: 1000, needed: false },
+        searches: { estimate: this.searches, soft: 10, hard: 1000, needed: begun },
       },
     }
   }
 }
 
 const SEARCH_TOKENS = 250_000
+const BYTES_PER_RESULT_TOKEN = 4
+
+/** Formats of reasoning that is shown as it was written. Other formats are of vendors that show a summary of it. */
+const isCondensed = ({ type, format }: ReasoningDetail): boolean =>
+  type !== 'reasoning.text' || (format !== undefined && format !== null && format !== 'unknown')
+
+function argumentsOf(call: ToolCallDelta): unknown {
+  return call.function?.arguments ?? call.custom?.input
+}
 
 function readableCounts({ prompt_tokens, completion_tokens }: OpenAIUsage): number {
   const counts = [readCount(prompt_tokens), readCount(completion_tokens)]

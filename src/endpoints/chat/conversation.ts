@@ -4,12 +4,14 @@
  * message derives the result for the longer list.
  */
 import type { ChatMessage, ReasoningDetail } from '../../plugin.ts'
+import { eighthsOf, tokenEighths } from '../../money/plausible.ts'
 import { neutralPart, type Typed } from './neutral.ts'
 
 export interface Conversation {
   /** The messages in the form for vendors: the list itself where none of them changes. */
   readonly messages: readonly ChatMessage[]
-  readonly characters: number
+  /** Eighths of a token of its texts, see {@link tokenEighths}. */
+  readonly eighths: number
   /** UTF-8 bytes of the form for vendors, see {@link bytesIn}. */
   readonly bytes: number
   readonly media: Media
@@ -72,14 +74,13 @@ export function withMessage(
   message: ChatMessage & { readonly content: string },
 ): readonly ChatMessage[] {
   const longer = messages.toSpliced(place, 0, message)
-  const { length } = message.content
   const conversation = conversationOf(messages)
   const moved = (address: MediaAddress) =>
     address.at < place ? address : { ...address, at: address.at + 1 }
   remember(longer, {
     ...conversation,
     messages: longer,
-    characters: conversation.characters + length,
+    eighths: conversation.eighths + tokenEighths(message.content),
     bytes: conversation.bytes + bytesIn(message),
     addresses: conversation.addresses.map(moved),
   })
@@ -114,28 +115,31 @@ export function bytesIn(value: unknown): number {
   return bytes
 }
 
-/** An estimate of the characters of a value's JSON text, however deep it is. */
-export function charactersOf(value: unknown): number {
+/** Eighths of a token of an ASCII character. */
+const ASCII = 2
+
+/** An estimate of the eighths of a token of a value's JSON text, however deep it is. */
+export function jsonEighths(value: unknown): number {
   if (value === undefined || value === null) return 0
-  let characters = 0
+  let eighths = 0
   const left: unknown[] = [value]
   while (left.length > 0) {
     const one = left.pop()
     if (one === undefined || one === null) continue
-    if (typeof one === 'string') characters += one.length + 3
-    else if (typeof one !== 'object') characters += 5
+    if (typeof one === 'string') eighths += tokenEighths(one) + 3 * ASCII
+    else if (typeof one !== 'object') eighths += 5 * ASCII
     else if (Array.isArray(one)) {
-      characters += 2
+      eighths += 2 * ASCII
       for (const item of one) left.push(item)
     } else {
-      characters += 2
+      eighths += 2 * ASCII
       for (const name in one) {
-        characters += name.length + 3
+        eighths += (name.length + 3) * ASCII
         left.push((one as Record<string, unknown>)[name])
       }
     }
   }
-  return characters
+  return eighths
 }
 
 type Writable<T> = { -readonly [Member in keyof T]: T[Member] }
@@ -150,7 +154,7 @@ function walk(messages: readonly ChatMessage[]): Conversation {
   const media = { parts: 0, inlineBytes: 0, imageTokens: 0, soundTokens: 0, fileTokens: 0 }
   const tally: Tally = {
     messages,
-    characters: 0,
+    eighths: 0,
     bytes: 0,
     media,
     needs: {},
@@ -165,7 +169,7 @@ function walk(messages: readonly ChatMessage[]): Conversation {
     if (outbound !== message) {
       sent ??= messages.slice(0, at)
       if (outbound.tool_calls !== message.tool_calls) {
-        added += charactersOf(outbound.tool_calls) - charactersOf(message.tool_calls)
+        added += jsonEighths(outbound.tool_calls) - jsonEighths(message.tool_calls)
       }
     }
     sent?.push(outbound)
@@ -174,7 +178,7 @@ function walk(messages: readonly ChatMessage[]): Conversation {
   if (!sent) return tally
   const outbound = { ...tally, messages: sent }
   remember(sent, outbound)
-  return { ...outbound, characters: tally.characters - added }
+  return { ...outbound, eighths: tally.eighths - added }
 }
 
 function addMessage(tally: Tally, message: ChatMessage, at: number): void {
@@ -182,13 +186,19 @@ function addMessage(tally: Tally, message: ChatMessage, at: number): void {
   for (const name in message) {
     tally.bytes += name.length
     if (name === 'content' && Array.isArray(content)) addParts(tally, content, at)
+    else if (name === 'content' && typeof content === 'string') addText(tally, content)
     else tally.bytes += bytesIn(message[name])
   }
-  if (typeof content === 'string') tally.characters += content.length
-  tally.characters += charactersOf(message.tool_calls) + charactersOf(message.function_call)
+  tally.eighths += jsonEighths(message.tool_calls) + jsonEighths(message.function_call)
   if (role === 'assistant' && Array.isArray(details)) {
     tally.signature = lastSignature(details) ?? tally.signature
   }
+}
+
+function addText(tally: Tally, text: string): void {
+  const bytes = Buffer.byteLength(text)
+  tally.bytes += bytes
+  tally.eighths += eighthsOf(bytes, text.length)
 }
 
 function addParts(tally: Tally, parts: readonly Typed[], at: number): void {
@@ -198,7 +208,7 @@ function addParts(tally: Tally, parts: readonly Typed[], at: number): void {
     if (part.type !== 'text') tally.media.parts++
     const need = addMedium(tally.media, part)
     if (need) tally.needs[need] ??= `messages[${at}].content[${index}]`
-    else tally.characters += part.text?.length ?? 0
+    else if (typeof part.text === 'string') tally.eighths += tokenEighths(part.text)
     // Vendors may read these members in a part of any type.
     noteAddress(tally, part.image_url?.url, at, `content[${index}].image_url.url`)
     noteAddress(tally, part.file?.file_data, at, `content[${index}].file.file_data`)

@@ -33,6 +33,7 @@ import {
   UNKNOWN_CONTEXT,
   UNKNOWN_OUTPUT,
   type UsageReport,
+  textTokens,
 } from '../../money/plausible.ts'
 import type { ChainStep } from '../../stream/chain.ts'
 import { Received, type Billed } from '../shared/billing.ts'
@@ -310,6 +311,8 @@ class ImageAnswer implements ProviderAnswer<ImagePart>, ChainStep<ImageEvent, Im
   readonly #model: Model
   readonly #work: ImageWork
   #partials = 0
+  /** Sketches of the vendor, whether or not the client gets them. */
+  #sketches = 0
 
   constructor(request: ImageRequest, model: Model) {
     this.#request = { ...request, ...NO_CONTENT }
@@ -324,7 +327,9 @@ class ImageAnswer implements ProviderAnswer<ImagePart>, ChainStep<ImageEvent, Im
   }
 
   usage(): UsageReport {
-    return usageOf(this.#work, this.#model, { images: this.#images, reported: this.#reported })
+    const sketched = this.#sketches > 0
+    const count = { images: this.#images, sketched, reported: this.#reported }
+    return usageOf(this.#work, this.#model, count)
   }
 
   received(): number {
@@ -333,7 +338,10 @@ class ImageAnswer implements ProviderAnswer<ImagePart>, ChainStep<ImageEvent, Im
 
   push(event: ImageEvent, emit: (part: ImagePart) => void): void {
     this.#received.add(event.type === 'partial' ? event.b64_json.length : 1)
-    if (event.type === 'partial') return this.#partial(event.b64_json, emit)
+    if (event.type === 'partial') {
+      this.#sketches++
+      return this.#partial(event.b64_json, emit)
+    }
     const { n = 1 } = this.#request
     if (!Array.isArray(event.data) || event.data.length < n) {
       throw brokenAnswer('The model provider sent fewer images than it was asked for.')
@@ -400,7 +408,6 @@ function formatOf(base64: string): string | undefined {
 
 // What images cost: by the image, or by tokens.
 
-const CHARACTERS_PER_TOKEN = 4
 /** Tokens of a square image of the best quality, at vendors that count tokens. */
 const IMAGE_TOKENS = 4160
 
@@ -418,6 +425,8 @@ function estimateImages(request: ImageRequest): Estimate {
 interface ImageCount {
   /** Finished images; undefined until there are any. */
   readonly images: number | undefined
+  /** Whether a sketch has come: its image is being made, and paid. */
+  readonly sketched: boolean
   readonly reported: Usage | undefined
 }
 
@@ -434,12 +443,15 @@ function workOf(input: ImageRequest) {
 function usageOf(
   { least, most, n, media, sent }: ImageWork,
   model: Model,
-  { images, reported }: ImageCount,
+  { images, sketched, reported }: ImageCount,
 ): UsageReport {
   const needed = isPaidByToken(model)
-  const output = images === undefined ? 0 : most.completionTokens!
+  const begun = sketched ? IMAGE_TOKENS : 0
+  const output = images === undefined ? begun : most.completionTokens!
   return {
-    parts: images === undefined ? least : most,
+    ...(images === undefined && { hidden: 'asked' as const, incomplete: true }),
+    // Whatever is made is tokens of an image.
+    parts: images === undefined ? { ...least, imageOutputTokens: Number.MAX_SAFE_INTEGER } : most,
     reported: { ...reported, images: reported?.images ?? images },
     expected: {
       promptTokens: {
@@ -461,11 +473,11 @@ function usageOf(
 }
 
 function figuresOf({ prompt, n = 1, images = [], mask }: ImageRequest) {
-  const words = Math.ceil(prompt.length / CHARACTERS_PER_TOKEN)
+  const words = textTokens(prompt)
   const imageInputTokens = (images.length + Number(mask !== undefined)) * IMAGE_TOKENS
   const imageOutputTokens = n * IMAGE_TOKENS
   return {
-    least: { promptTokens: words, cachedTokens: words, images: n },
+    least: { promptTokens: words, images: n },
     most: {
       promptTokens: words + imageInputTokens,
       imageInputTokens,
@@ -513,6 +525,8 @@ const common = {
   },
 
   estimate: estimateImages,
+  // An image passes when it is finished.
+  hidden: () => 'asked',
   usage: usageJson,
   answer: ({ input, model }) => new ImageAnswer(input, model),
   isEnd: isCompleted,

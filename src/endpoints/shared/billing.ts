@@ -4,7 +4,7 @@ import { cannotBook, GatewayError, toGatewayError, brokenAnswer } from '../../er
 import type { Call, Charged, Receipt } from '../../pipeline/pipeline.ts'
 import type { Estimate } from '../../money/holds.ts'
 import { CHAT_SIDES, costJson } from '../../money/money.ts'
-import { bounds, UNKNOWN_CONTEXT, type Expected } from '../../money/plausible.ts'
+import { bounds, textTokens, UNKNOWN_CONTEXT, type Expected } from '../../money/plausible.ts'
 import type { Usage } from '../../plugin.ts'
 
 /**
@@ -66,7 +66,6 @@ export class Received {
 
 // What work on texts costs whose answers have no text: by the token of the prompt.
 
-const CHARACTERS_PER_TOKEN = 4
 /** Tokens that a vendor may add to a text, such as its own marks. */
 const TOKENS_BESIDE = 16
 
@@ -82,7 +81,7 @@ export function promptSizeOf(inputs: readonly (string | readonly unknown[])[]): 
   let [tokens, most] = [0, 0]
   for (const one of inputs) {
     const isText = typeof one === 'string'
-    tokens += isText ? Math.ceil(one.length / CHARACTERS_PER_TOKEN) : one.length
+    tokens += isText ? textTokens(one) : one.length
     most += (isText ? Buffer.byteLength(one) : one.length) + TOKENS_BESIDE
   }
   return { tokens, most }

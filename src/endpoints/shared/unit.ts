@@ -41,7 +41,7 @@ export interface UnitEndpoint<In extends UnitRequest, Out, Part extends object>
     Pick<Endpoint<In, Out, Part>, EndpointMember>,
     Partial<Pick<Endpoint<In, Out, Part>, 'check' | 'toUpstream'>>,
     Pick<WireFormat<In, Part>, 'path' | 'files'>,
-    Pick<Billing<In, Part>, 'questions'>,
+    Pick<Billing<In, Part>, 'hidden' | 'questions'>,
     Pick<GuardAdapter<In, Part>, GuardMember> {
   readonly body: NonNullable<WireFormat['body']>
   /** Reads, bounds and validates a body. @throws InvalidRequest */
@@ -112,12 +112,14 @@ export function defineUnitEndpoint<In extends UnitRequest, Out, Part extends obj
 
 function billingOf<In extends UnitRequest, Part extends object>({
   estimate,
+  hidden,
   questions,
   attach,
   isEnd = (part: Part): part is Part => part !== undefined,
 }: UnitEndpoint<In, any, Part>): Billing<In, Part> {
   return {
     estimate: ({ input }, model) => estimate(input, model),
+    ...(hidden && { hidden }),
     ...(questions && { questions }),
     attach: attach ?? ((call) => new ReceiptAtEnd(call, isEnd)),
   }

@@ -37,6 +37,7 @@ import {
   UNKNOWN_CONTEXT,
   UNKNOWN_OUTPUT,
   type UsageReport,
+  textTokens,
 } from '../../money/plausible.ts'
 import { Received, type Billed } from '../shared/billing.ts'
 import type { ChainStep } from '../../stream/chain.ts'
@@ -250,7 +251,6 @@ function wellFormed(given: TranscriptionEvent): TranscriptionEvent {
 
 // What a transcript costs: by the second, or by tokens.
 
-const CHARACTERS_PER_TOKEN = 4
 const TOKENS_PER_SECOND = 10
 const SOUND_TOKENS = 64
 /** The rate assumed for sound of unknown length: 32 kbit/s, the smallest of speech. */
@@ -264,7 +264,7 @@ const TOKEN_PRICES = ['prompt', 'audio', 'completion'] as const
 /** The estimate of a request, by the length of its file. */
 function estimateTranscript({ file, prompt }: TranscriptionRequest): Estimate {
   const heardIn = (seconds: number) => {
-    const { completionTokens: _, ...heard } = tokensFor(seconds, tokensIn(prompt ?? ''), '')
+    const { completionTokens: _, ...heard } = tokensFor(seconds, textTokens(prompt ?? ''), '')
     return { seconds, ...heard }
   }
   // The file is heard whole, whatever is said in it.
@@ -299,7 +299,7 @@ function hearingOf({ file, prompt }: TranscriptionRequest): Hearing {
   return {
     measured,
     length: measured ?? file.bytes.length / HELD_BYTES_PER_SECOND,
-    promptTokens: tokensIn(prompt ?? ''),
+    promptTokens: textTokens(prompt ?? ''),
     promptBytes: Buffer.byteLength(prompt ?? ''),
   }
 }
@@ -366,12 +366,8 @@ function tokensFor(seconds: number, promptTokens: number, text: string) {
   return {
     promptTokens: audioInputTokens + promptTokens,
     audioInputTokens,
-    completionTokens: tokensIn(text),
+    completionTokens: textTokens(text),
   }
-}
-
-function tokensIn(text: string): number {
-  return Math.ceil(text.length / CHARACTERS_PER_TOKEN)
 }
 
 type Take = (piece: OutputPiece<TranscriptPart>) => void

@@ -175,8 +175,7 @@ function learn(call: Call, estimate: Estimate): void {
   const { meter, outcome } = call.answer
   const line = meter.find(({ source }) => source === 'model')
   if (outcome !== 'completed' || !line) return
-  const seconds = call.elapsedMs / 1000
-  call.runtime.holds.learn(subjectOf(call), { estimate, line, seconds })
+  call.runtime.holds.learn(subjectOf(call), { estimate, line })
 }
 
 /**
@@ -202,7 +201,8 @@ function growWith(call: Call, figures: HoldFigures): void {
     call.admission.grow = reached
     return
   }
-  const rate = call.runtime.holds.rateOf(call.target.model.id)
+  const { holds } = call.runtime
+  const rate = Math.max(...call.target.model.deployments.map(({ id }) => holds.rateOf(id)))
   const seconds = () => call.elapsedMs / 1000
   const wait = () => {
     if (growth.isOver) return

@@ -9,10 +9,11 @@ import {
   deepFrozen,
   type SentRequest,
 } from '../../lifetime/scope.ts'
+import { lacks } from '../../models/capabilities.ts'
 import { goneModel } from '../../models/allowlist.ts'
 import type { Deployment } from '../../models/catalog.ts'
 import { Unavailable, UpstreamFailure, brokenAnswer, connectionText } from '../../errors/errors.ts'
-import { assess, type Assessment } from '../../money/plausible.ts'
+import { assess, stopped, type Assessment, type Hidden } from '../../money/plausible.ts'
 import { ClientDisconnected, type Call, type ProviderAnswer, type Stage } from '../pipeline.ts'
 import type { Chain, Feed, Producer, Sink } from '../../stream/chain.ts'
 import { run } from '../../stream/flow.ts'
@@ -260,6 +261,8 @@ interface OneAttempt {
   asked?: Promise<unknown> | undefined
   /** What gives the parts of its answer. */
   chain?: Chain
+  /** The state of its answer, once the provider has answered. */
+  answer?: ProviderAnswer
 }
 
 class DeploymentAnswer implements Feed<unknown>, Producer {
@@ -298,6 +301,8 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   /** The number of attempts so far. */
   #attempts = 0
   #startedAt = 0
+  /** The time of the request of the current attempt, steady ms. */
+  #askedAt = 0
   /** A failure that is logged when the next step is known. */
   #failed: FailedAttempt | undefined
   /** Health of the deployment, while the attempt counts in it. */
@@ -369,8 +374,9 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     this.#watch?.clear()
     const call = this.#call
     const left = call.aborted instanceof ClientDisconnected
-    if (this.#answer) this.#assessment ??= this.#assess(this.#answer, this.#finished)
-    const usage = this.#assessment?.usage ?? (left && this.#asked ? this.#promptUsage() : undefined)
+    const answer = this.#answer ?? (left && this.#asked ? this.#current?.answer : undefined)
+    if (answer) this.#assessment ??= this.#assess(answer, this.#finished)
+    const usage = this.#assessment?.usage ?? (left && this.#asked ? this.#unseenUsage() : undefined)
     if (usage) this.#meter(usage)
     if (this.#attempt) call.release(this.#attempt)
     this.#unlisten()
@@ -427,7 +433,9 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     const { id, provider } = this.#deployment!
     const { config, usageFindings } = call.runtime
     const { prices } = call.target.model
-    const assessment = assess(answer.usage(), prices, config.billing.mostPerCall)
+    const known = answer.usage()
+    const report = complete ? known : stopped(known, this.#hiddenTokens(known.hidden))
+    const assessment = assess(report, prices, config.billing.mostPerCall)
     const { verdict, figures } = assessment
     if (verdict !== 'plausible') call.answer.reported = { ...call.answer.reported, [id]: figures }
     const origin = { request: call.id, provider, deployment: id }
@@ -523,7 +531,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     const { signal } = scope
     const fail = this.#failAttempt.bind(this, attempt)
     try {
-      attempt.asked = ask(this.#call, deployment, signal, () => (this.#asked = true))
+      attempt.asked = ask(this.#call, deployment, signal, this.#asking.bind(this))
     } catch (error) {
       return fail(error)
     }
@@ -532,6 +540,11 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     onAbort(signal, aborted)
     Promise.resolve(attempt.asked).then(this.#answered.bind(this, attempt), fail)
     if (signal.aborted) aborted()
+  }
+
+  #asking(): void {
+    this.#asked = true
+    this.#askedAt = performance.now()
   }
 
   /** Handles the abort of an attempt's signal. */
@@ -551,7 +564,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     if (!attempt.isOpen) return
     const { signal } = attempt.scope
     try {
-      const answer = this.#call.endpoint.normalize(this.#call, signal)
+      const answer = (attempt.answer = this.#call.endpoint.normalize(this.#call, signal))
       const parts = answer.open ? answer.open(given) : given
       if (isSequence(parts)) this.#read(parts, answer, attempt)
       else this.#take(parts, answer, attempt)
@@ -659,6 +672,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     if (this.#drained) return this.#drained()
     if (this.#closed) return
     this.#finished = true
+    if (this.#assessment) this.#learn(this.#assessment)
     this.#pin()
     for (const part of parts) this.#sink.push(part)
     if (parts.length > 0) this.#sink.batchEnd()
@@ -766,11 +780,50 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     if (this.#drainedBytes >= this.#call.runtime.config.billing.drainBytes) this.#drained!()
   }
 
-  /** Usage of a request that went upstream and was not answered: the prompt. */
-  #promptUsage() {
-    const { endpoint, request, target, runtime } = this.#call
+  /** Usage of a request that went upstream, and of whose answer nothing has come: the prompt, and what the model has written. */
+  #unseenUsage(): Usage {
+    const call = this.#call
+    const { endpoint, admission, runtime } = call
+    const { least, output } = admission.estimate!
     runtime.metrics.usageEstimated(this.#deployment!.provider, 'incomplete')
-    return { ...endpoint.billing.estimate(request, target.model).least, estimated: true }
+    const tokens = this.#hiddenTokens(endpoint.billing.hidden?.(call))
+    const isImage = output?.isImage && tokens > 0
+    return {
+      ...least,
+      ...(tokens > 0 && { completionTokens: tokens }),
+      ...(isImage && { imageOutputTokens: tokens }),
+      estimated: true,
+    }
+  }
+
+  /**
+   * Least number of tokens that the vendor has made until now, where they need not pass: those of reasoning, and of an answer that
+   * comes whole. Without this, a client that leaves in time would have them for nothing.
+   */
+  #hiddenTokens(hidden: Hidden | undefined): number {
+    const { request, target, admission, runtime } = this.#call
+    const { output } = admission.estimate!
+    const { model } = target
+    const isWhole = !request.stream || lacks(model, 'STREAMING')
+    if (!output || !this.#asked) return 0
+    if (!isWhole && !runtime.holds.reasons(model.id, hidden)) return 0
+    const seconds = (performance.now() - this.#askedAt) / 1000
+    const tokens = Math.ceil(seconds * runtime.holds.rateOf(this.#deployment!.id))
+    return Math.min(tokens, output.limit * output.choices)
+  }
+
+  /** Learns from an answer whose vendor has reported what it has made. */
+  #learn({ estimated, usage }: Assessment): void {
+    const call = this.#call
+    if (estimated || usage.completionTokens === undefined) return
+    call.runtime.holds.learnAnswer({
+      model: call.target.model.id,
+      deployment: this.#deployment!.id,
+      hidden: call.endpoint.billing.hidden?.(call),
+      tokens: usage.completionTokens,
+      reasoning: usage.reasoningTokens ?? 0,
+      seconds: (performance.now() - this.#askedAt) / 1000,
+    })
   }
 
   /** An error as the client gets it. */

@@ -61,12 +61,12 @@ describe('a conversation', () => {
     expect(conversationOf(CHAT.slice(0, 2)).signature).toBeUndefined()
   })
 
-  it('counts the characters as they are written, and the bytes as they are sent', () => {
-    const { characters, bytes, messages } = conversationOf(CHAT)
+  it('counts the tokens as they are written, and the bytes as they are sent', () => {
+    const { eighths, bytes, messages } = conversationOf(CHAT)
     expect(bytes).toBe(bytesIn(messages))
     expect(bytesIn(CHAT) - bytes).toBe('refusal'.length + 8 + 'filename'.length + 8 - 12)
     // The type of a call that the client left out.
-    expect(conversationOf(messages).characters - characters).toBe('type'.length + 3 + 11)
+    expect(conversationOf(messages).eighths - eighths).toBe(2 * ('type'.length + 3 + 11))
   })
 
   it('sees addresses in parts of any type: vendors may read them there', () => {

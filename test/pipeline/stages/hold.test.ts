@@ -124,7 +124,12 @@ describe('the hold of a call near the end of the money', () => {
     const estimate = { least: {}, expected: {}, most: {}, output: { limit: 1, choices: 1 } }
     const line = { source: 'model' as const, usage: { completionTokens: 20 }, prices: {} }
     // Short answers of a fast model: the hold is too small within a moment.
-    t.gateway.runtime.holds.learn(subject, { estimate, line, seconds: 0.001 })
+    t.gateway.runtime.holds.learn(subject, { estimate, line })
+    const [deployment] = t.gateway.runtime.catalog.get('acme/model')!.deployments
+    const fast = { model: 'acme/model', deployment: deployment!.id, hidden: undefined }
+    for (let i = 0; i < 10; i++) {
+      t.gateway.runtime.holds.learnAnswer({ ...fast, tokens: 20, reasoning: 0, seconds: 0.001 })
+    }
     const answer = t.chat(ASK, { key })
     await eventually(() => expect(t.raises.length).toBeGreaterThan(0))
     vendor.write(10)
