@@ -378,7 +378,7 @@ function toReported(reported: OpenAIUsage): Readonly<Record<string, unknown>> {
 }
 
 /** Characters of text, refusal, reasoning and tool arguments. */
-export function charactersIn(delta: ChatChunk['choices'][number]['delta']): number {
+function charactersIn(delta: ChatChunk['choices'][number]['delta']): number {
   if (!delta) return 0
   const { content, refusal, reasoning, tool_calls, function_call } = delta
   let characters = (content?.length ?? 0) + (reasoning?.length ?? 0) + (refusal?.length ?? 0)

@@ -7,148 +7,27 @@ import {
   offAbort,
   onAbort,
   deepFrozen,
-  type SentRequest,
 } from '../../lifetime/scope.ts'
 import { lacks } from '../../models/capabilities.ts'
 import { goneModel } from '../../models/allowlist.ts'
 import type { Deployment } from '../../models/catalog.ts'
-import { Unavailable, UpstreamFailure, brokenAnswer, connectionText } from '../../errors/errors.ts'
+import { Unavailable, UpstreamFailure, brokenAnswer } from '../../errors/errors.ts'
 import { assess, stopped, type Assessment, type Hidden } from '../../money/plausible.ts'
 import { ClientDisconnected, type Call, type ProviderAnswer, type Stage } from '../pipeline.ts'
 import type { Chain, Feed, Producer, Sink } from '../../stream/chain.ts'
 import { run } from '../../stream/flow.ts'
 import type { Usage } from '../../plugin.ts'
 import { ask, failureOf } from '../ask.ts'
+import {
+  logFailure,
+  logRecovery,
+  saidBy,
+  type FailedAttempt,
+  type NextStep,
+} from '../attempt-log.ts'
 import { tellUnserved } from '../unserved.ts'
 import { traceHeaders, traceOf } from '../trace-context.ts'
-import {
-  retryDelayMs,
-  type SessionAffinity,
-  type Health,
-  concernsOperator,
-} from '../../models/routing.ts'
-import { logEvent } from '../../observe/events.ts'
-import { scrub, vendorMessage } from '../../observe/vendor-message.ts'
-
-// Log events of an attempt at a deployment that failed, or that has recovered it.
-
-/** The step after a failed attempt. */
-type NextStep = 'retry' | 'fail_over' | 'give_up'
-
-/** An attempt that failed. */
-interface FailedAttempt {
-  readonly failure: UpstreamFailure
-  readonly deployment: Deployment
-  /** Number of the attempt in its call, from 1. */
-  readonly attempt: number
-  /** ms since the attempt began. */
-  readonly ms: number
-  /** The request that was sent last. */
-  readonly sent: SentRequest | undefined
-  /** The words of the vendor; see {@link saidBy}. */
-  readonly said: string | undefined
-  /** Length of the cooldown that the failure has started. */
-  readonly cooldownMs: number | undefined
-}
-
-/** Logs a failed attempt as the event `upstream.failed`, and the cooldown that it starts as `deployment.cooldown`. */
-function logFailure(call: Call, failed: FailedAttempt, next: NextStep): void {
-  const { failure, deployment, said, cooldownMs } = failed
-  const { log, mask } = call.runtime
-  const { id, provider } = deployment
-  if (failure.unhealthy) call.runtime.routing.healthOf(deployment).explained(said)
-  const cooldown =
-    cooldownMs === undefined
-      ? ''
-      : `; calls avoid it for ${cooldownMs / 1000} s while others serve the model`
-  const cause = failure.connection ? '' : mask.clean(causeOf(failure))
-  const what = failure.unasked ? 'was not asked' : 'failed'
-  const words = said === undefined ? '' : `: ${said}`
-  logEvent(log, levelOf(failure), {
-    event: 'upstream.failed',
-    message: `${call.id}: ${id} ${what}: ${failure.failure}${cause}${words}${cooldown}`,
-    members: {
-      requestId: call.id,
-      provider,
-      deployment: id,
-      attempt: failed.attempt,
-      ...answerOf(failed.sent),
-      class: failure.failure,
-      ms: Math.round(failed.ms),
-      ...(failure.connection ? { cause: said } : { vendor_message: said }),
-      next,
-    },
-  })
-  if (cooldownMs === undefined) return
-  const until = new Date(Date.now() + cooldownMs).toISOString()
-  logEvent(log, 'warn', {
-    event: 'deployment.cooldown',
-    message: `${id} is in cooldown until ${until}: ${failure.failure}`,
-    members: { deployment: id, class: failure.failure, until },
-  })
-}
-
-function logRecovery({ runtime: { log } }: Call, { id }: Deployment): void {
-  logEvent(log, 'info', {
-    event: 'deployment.healthy',
-    message: `${id} is well again`,
-    members: { deployment: id },
-  })
-}
-
-/** A fault of the client is no fault of the vendor or of the operator. */
-function levelOf(failure: UpstreamFailure): 'error' | 'warn' | 'info' {
-  if (failure.unasked) return 'error'
-  if (!failure.unhealthy) return 'info'
-  return concernsOperator(failure) ? 'error' : 'warn'
-}
-
-/** Headers in which vendors name their request. */
-const VENDOR_IDS = [
-  'x-request-id',
-  'request-id',
-  'x-amzn-requestid',
-  'apim-request-id',
-  'dg-request-id',
-]
-
-function answerOf(sent: SentRequest | undefined) {
-  if (!sent) return {}
-  const { method, url, status, headers } = sent
-  const named = VENDOR_IDS.map((name) => headers[name]).find((id) => id !== undefined)
-  return {
-    method,
-    url: withoutQuery(url),
-    status: status === 0 ? undefined : status,
-    vendor_request_id: named !== undefined && /^[\w.:-]{1,100}$/.test(named) ? named : undefined,
-  }
-}
-
-/** The origin and path of an address. */
-function withoutQuery(url: string): string | undefined {
-  const parsed = URL.parse(url)
-  return parsed ? `${parsed.origin}${parsed.pathname}` : undefined
-}
-
-/** Why an attempt failed: the words of the vendor without credentials and long quotations, or why there was no connection. */
-function saidBy(
-  { sent, failure }: Pick<FailedAttempt, 'sent' | 'failure'>,
-  clean: (text: string) => string,
-): string | undefined {
-  if (sent?.errorBody !== undefined) return vendorMessage(sent.errorBody, clean)
-  if (failure.connection) return clean(connectionText(failure.connection))
-  // The words belong to an answer that failed on the way; with a cause they are the gateway's own.
-  return failure.cause === undefined ? scrub(failure.said, clean) : undefined
-}
-
-/** The cause of a failure for the log: names and codes, never a body, a key or an address. */
-function causeOf(failure: UpstreamFailure): string {
-  const { cause } = failure
-  if (!(cause instanceof Error)) return ''
-  const code = 'code' in cause ? ` ${String(cause.code)}` : ''
-  const message = cause.message.replace(/\bhttps?:\/\/\S+/g, '[address]').slice(0, 200)
-  return ` (${cause.name}${code}: ${message})`
-}
+import { retryDelayMs, type SessionAffinity, type Health } from '../../models/routing.ts'
 
 /**
  * ms of silence that end a complete answer: its vendor neither marks its end nor closes the connection. Half of the
