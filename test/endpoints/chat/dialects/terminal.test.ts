@@ -1,7 +1,7 @@
 /** Streams of the Responses API whose last event knows more than the events before it. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTestGateway, eventsOf, type TestGateway } from '../../../_setup.ts'
-import { sse, startUpstream, type FakeUpstream } from '../../../upstream.ts'
+import { json, sse, startUpstream, type FakeUpstream } from '../../../upstream.ts'
 import { streamed as streamedMessage } from './messages/_events.ts'
 import { streamed as streamedResponse } from './responses/_events.ts'
 
@@ -221,5 +221,46 @@ describe.each(Object.entries(CASES))(
       expect(understood).toMatchObject({ text: said, end: expect.stringMatching(end) })
       expect(understood.call).toBe(made)
     })
+  },
+)
+
+it.each([true, false])(
+  'a custom call is a use of a tool for a client of messages, streamed: %s',
+  async (stream) => {
+    const patch = '*** Begin\n"quoted" \\ 苏黎世\n'
+    const item = { id: 'ctc_1', type: 'custom_tool_call', call_id: 'call_1', name: 'apply' }
+    const whole = { ...item, status: 'completed', input: patch }
+    const delta = (part: string) => ({
+      type: 'response.custom_tool_call_input.delta',
+      output_index: 0,
+      item_id: 'ctc_1',
+      delta: part,
+    })
+    const events = [
+      { type: 'response.created', response: resource },
+      { type: 'response.output_item.added', output_index: 0, item: { ...item, input: '' } },
+      delta(patch.slice(0, 12)),
+      delta(patch.slice(12)),
+      { type: 'response.output_item.done', output_index: 0, item: whole },
+    ]
+    const response = { ...resource, status: 'completed', output: [whole], usage }
+    vendor.answer(() =>
+      stream
+        ? sse(
+            [...events, { type: 'response.completed', response }]
+              .map((one) => `event: ${one.type}\ndata: ${JSON.stringify(one)}\n\n`)
+              .join(''),
+          )
+        : json(response),
+    )
+    const { path, body } = DIALECTS.messages!
+    const { text: answer } = await t.ask('POST', path, {
+      body: { model: 'm/steps', stream, ...body },
+    })
+    const { content, stop_reason } = stream ? streamedMessage(answer).message : JSON.parse(answer)
+    expect(stop_reason).toBe('tool_use')
+    expect(content).toEqual([
+      { type: 'tool_use', id: 'call_1', name: 'apply', input: { input: patch } },
+    ])
   },
 )
