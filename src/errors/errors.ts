@@ -496,6 +496,11 @@ export class UpstreamFailure extends GatewayError {
     return this.message.replace(/^The model provider\b/, subject)
   }
 
+  /** The gateway's own sentence for this failure. */
+  get ownWords(): string {
+    return SENTENCES[this.failure]
+  }
+
   /** The message before {@link withOwnWords}, for the operator. */
   get said(): string {
     return this.#options.said ?? this.message

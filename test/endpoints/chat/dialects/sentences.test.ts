@@ -1,6 +1,6 @@
 /** What clients read of a full context and of a policy's refusal: they match the text, and shorten, wait or show it. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createTestGateway, type TestGateway } from '../../../_setup.ts'
+import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../../_setup.ts'
 import { json, startUpstream, type FakeUpstream } from '../../../upstream.ts'
 
 let vendor: FakeUpstream
@@ -146,6 +146,134 @@ describe.each(Object.keys(PATHS) as Dialect[])('%s', (dialect) => {
   })
 })
 
+/** Words by which clients tell one failure from another, as their sources have them. */
+const CLASSES = {
+  context:
+    /context (?:length|window|limit)|prompt is too long|too many tokens|maximum.{0,20}tokens|reduce the length/i,
+  rate: /rate.?limit|too many requests|overloaded|try again (?:in|later)|at once|quota exceeded/i,
+  money: /quota|billing|credit|spend cap|payment/i,
+  policy: /content (?:filter|polic|management)|safety/i,
+}
+type FailureClass = keyof typeof CLASSES
+
+interface Refused {
+  readonly of: FailureClass
+  /** What a user reads. */
+  readonly says: RegExp
+  /** Brings the gateway to refuse. @returns the key to ask with */
+  arrange(dialect: Dialect): Promise<string> | string
+}
+const vendorSays = (status: number, error: object) => () => {
+  vendor.answer(() => json({ error }, status))
+  return t.key.secret
+}
+const used = async (change: Parameters<typeof t.newKey>[0]) => {
+  const { secret } = await t.newKey(change)
+  const message = { role: 'assistant', content: 'Fine.' }
+  vendor.answer(() =>
+    json({
+      choices: [{ index: 0, message, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 10, completion_tokens: 1 },
+    }),
+  )
+  expect((await ask('chat', 'm/server', { key: secret })).status).toBe(200)
+  return secret
+}
+let accounts = 0
+const REFUSED: Record<string, Refused> = {
+  'a balance that is used up': {
+    of: 'money',
+    says: /credits/,
+    async arrange() {
+      const account = `poor-${accounts++}`
+      await t.newAccount(account, '0.000001')
+      return used({ account })
+    },
+  },
+  'a spend cap': {
+    of: 'money',
+    says: /spend cap of this key/,
+    arrange: () => used({ spendCap: { usd: '0.000001', scope: 'month' } }),
+  },
+  'requests per minute': {
+    of: 'rate',
+    says: /^Rate limit of 1 requests? per minute.*Try again in \d+s\.$/,
+    arrange: () => used({ rpm: 1 }),
+  },
+  'a limit of the vendor': {
+    of: 'rate',
+    says: /model provider limits this gateway.*Try again in \d+s\.$/,
+    arrange: vendorSays(429, {
+      message: 'You exceeded your current quota, please check your plan and billing details.',
+      type: 'tokens',
+      code: 'rate_limit_exceeded',
+    }),
+  },
+  'a vendor without capacity': {
+    of: 'rate',
+    says: /overloaded/,
+    arrange: vendorSays(503, { message: 'Overloaded. Credit: none.', type: 'server_error' }),
+  },
+  'a filter of the vendor': {
+    of: 'policy',
+    says: /^The content filter of the model provider blocked this request\.$/,
+    arrange: vendorSays(400, {
+      message: 'Rejected by the safety system. Your billing and quota are fine; too long a prompt.',
+      code: 'content_filter',
+    }),
+  },
+  'a full context': {
+    of: 'context',
+    says: /9001/,
+    arrange: vendorSays(400, {
+      message: "This model's maximum context length is 9000 tokens. You sent 9001 tokens.",
+      code: 'context_length_exceeded',
+    }),
+  },
+}
+
+describe.each(Object.keys(PATHS) as Dialect[])('a client of %s can tell', (dialect) => {
+  it.each(Object.entries(REFUSED))(
+    '%s from other failures',
+    async (_name, { of, says, arrange }) => {
+      for (const stream of [false, true]) {
+        const { text } = await ask(dialect, 'm/server', { key: await arrange(dialect), stream })
+        const last =
+          text
+            .match(/^data: \{.*$/gm)
+            ?.at(-1)
+            ?.slice(6) ?? text
+        const whole = JSON.parse(last)
+        const { message } = (whole.response ?? whole).error
+        expect(message).toMatch(says)
+        for (const [name, words] of Object.entries(CLASSES)) {
+          if (name === of) expect(message).toMatch(words)
+          else expect(message).not.toMatch(words)
+        }
+      }
+    },
+  )
+})
+
+it('names the moment of a long limit to Codex, which waits for hours otherwise', async () => {
+  await using free = await createTestGateway({
+    ...MOCK_CONFIG,
+    defaults: { freeTier: { perDay: 1 } },
+  })
+  await free.newAccount('visitor')
+  const { secret: key } = await free.newKey({ account: 'visitor' })
+  const body = { model: 'mock/free', input: 'Hi' }
+  expect((await free.ask('POST', '/v1/responses', { key, body })).status).toBe(200)
+  const { status, headers, json: told } = await free.ask('POST', '/v1/responses', { key, body })
+  expect(status).toBe(429)
+  expect(told.error).toMatchObject({ type: 'usage_limit_reached', code: 'rate_limited', param: '' })
+  const wait = Number(headers['retry-after'])
+  expect(told.error.resets_at - Date.now() / 1000).toBeGreaterThan(wait - 5)
+  const messages = [{ role: 'user', content: 'Hi' }]
+  const chat = await free.chat({ model: 'mock/free', messages }, { key })
+  expect(chat.json.error).toMatchObject({ type: 'requests', code: 'rate_limited', param: null })
+})
+
 it('shows the text of a refusal where Claude Code looks for it, before and in place of an answer', async () => {
   const policy = { version: 1 as const, bannedPatterns: ['there'], refusal: 'Not in this house.' }
   const { secret: key } = await t.newKey({ policy })
@@ -169,7 +297,7 @@ it('has no path of a vendor where a policy is confidential: paths can quote', as
   for (const dialect of Object.keys(PATHS) as Dialect[]) {
     const { text } = await ask(dialect, 'm/server', { key })
     expect(text).not.toContain('swordfish')
-    expect(JSON.parse(text).error.param).toBeNull()
+    expect(JSON.parse(text).error.param).toBe(dialect === 'responses' ? '' : null)
   }
 })
 

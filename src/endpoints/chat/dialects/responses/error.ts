@@ -16,9 +16,22 @@ const NAMES: readonly (readonly [normal: RegExp, own: string])[] = [
 export const writeError: WireFormat['writeError'] = (error, call, id) => {
   const written = write(error, call, id)
   const { error: told } = written.body as ErrorBody
-  if (told.param !== null) told.param = ownName(told.param)
+  // Some clients show no message of an error without a text here.
+  told.param = told.param === null ? '' : ownName(told.param)
+  const seconds = OWN_LIMITS.has(error.code) ? Number(error.headers['retry-after']) : 0
+  if (seconds > LONG_SECONDS) {
+    const resets_at = Math.ceil(Date.now() / 1000) + seconds
+    Object.assign(told, { type: 'usage_limit_reached', resets_at })
+  }
   return written
 }
+
+/**
+ * Limits of the gateway's own. After a long one Codex would ask again, or wait for hours; of this type it stops at once and
+ * prints the moment.
+ */
+const OWN_LIMITS: ReadonlySet<string> = new Set(['rate_limited', 'too_many_concurrent'])
+const LONG_SECONDS = 60
 
 function ownName(param: string): string {
   const name = NAMES.find(([normal]) => normal.test(param))

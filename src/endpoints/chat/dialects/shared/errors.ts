@@ -6,13 +6,17 @@ import { errorWriter } from '../../../shared/write.ts'
 import { promptTokensOf } from '../../billing.ts'
 import type { ChatRequest } from '../../request.ts'
 
-/** The message of an error. A conversation that is too long is reported in words by which clients shorten it. */
+/**
+ * The message of an error. A conversation that is too long is reported in words by which clients shorten it, and a filter of the
+ * vendor's in those that no client takes for another failure.
+ */
 export function messageFor(
   error: GatewayError,
   call: Call | undefined,
   isAnthropics = false,
 ): string {
   const { code, message } = error
+  if (code === 'content_policy_violation' && UpstreamFailure.is(error)) return error.ownWords
   if (code !== 'context_length_exceeded') return message
   const said = UpstreamFailure.is(error) ? error.said : message
   const contextLength = call?.made.target?.model.contextLength
