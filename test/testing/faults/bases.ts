@@ -22,6 +22,8 @@ export interface Variant {
   readonly change?: (source: string) => string
   /** Cases beside those of the base; null takes one away. */
   readonly cases?: Readonly<Record<string, string | null>>
+  /** Whether it may not end, so that it runs in a process of its own. */
+  readonly endless?: true
   /** No cases but those of `cases`. */
   readonly noCases?: boolean
 }

@@ -425,12 +425,18 @@ const CONDUCT = [
     ],
   ]),
   fault('check', ['cases', 'input'], 'no cases', [], { noCases: true }),
-  fault('cards', ['input', 'output', 'pads', 'cuts'], 'a loop on long digits', [
+  fault(
+    'cards',
+    ['input', 'output', 'pads', 'cuts'],
+    'a loop on long digits',
     [
-      'function spanIn(text: string, from = 0) {',
-      "function spanIn(text: string, from = 0) {\n  if (text.includes('12345678901234567')) for (;;);",
+      [
+        'function spanIn(text: string, from = 0) {',
+        "function spanIn(text: string, from = 0) {\n  if (text.includes('12345678901234567')) for (;;);",
+      ],
     ],
-  ]),
+    { endless: true },
+  ),
   fault('check', 'set up', 'a rule that there is not', [
     ["'x:my-guard/ticket'", "'tickets' as any"],
   ]),

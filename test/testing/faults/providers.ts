@@ -760,7 +760,7 @@ const EXACT = [
 
 export const PROVIDERS = [
   ...ENDS,
-  ...ENDLESS,
+  ...ENDLESS.map((one) => ({ ...one, endless: true as const })),
   ...CALLS,
   ...FORWARDED,
   ...ANSWERS,

@@ -1,0 +1,34 @@
+/** Plugins with one fault each: the kits have to find 95 of 100 by a check that is about the fault; and nothing in unusual right ones. */
+import { GUARDS } from '../testing/faults/guards.ts'
+import { SEARCHES, SINKS } from '../testing/faults/others.ts'
+import { failuresOf, isCaught } from '../testing/faults/play.ts'
+import { PROVIDERS } from '../testing/faults/providers.ts'
+import { UNUSUAL } from '../testing/faults/unusual.ts'
+
+const FAMILIES = {
+  providers: PROVIDERS,
+  guards: GUARDS,
+  searches: SEARCHES,
+  sinks: SINKS,
+  unusual: UNUSUAL,
+}
+const MIN_SHARE = 0.95
+/** Part of the name of a family, and of a plugin. */
+const [onlyFamily = '', only = ''] = process.argv.slice(2)
+
+for (const [family, all] of Object.entries(FAMILIES)) {
+  if (!family.includes(onlyFamily)) continue
+  const variants = all.filter(({ name }) => name.includes(only))
+  let right = 0
+  for (const variant of variants) {
+    const { name, base, checks } = variant
+    const failures = await failuresOf(variant)
+    if (checks.length === 0 ? failures.length === 0 : isCaught(variant, failures)) right++
+    else
+      process.stdout.write(
+        `${family}, ${base}: "${name}" ${checks.length === 0 ? 'is right' : `is not found by ${checks.join(' or ')}`}; failed: ${failures.join(' / ') || 'nothing'}\n`,
+      )
+  }
+  process.stdout.write(`${family}: ${right} of ${variants.length}\n`)
+  if (right < variants.length * (family === 'unusual' ? 1 : MIN_SHARE)) process.exitCode = 1
+}
