@@ -51,6 +51,7 @@ const searchFile = v.strictObject({
     ),
     vendorCost: v.optional(text),
     failure: v.optional(v.picklist(FAILURE_CLASSES)),
+    retry_after_ms: v.optional(count),
     sent: v.optional(v.looseObject({})),
   }),
 })
@@ -58,14 +59,20 @@ const searchFile = v.strictObject({
 const sinkFile = v.strictObject({
   events: v.pipe(
     v.array(
-      v.strictObject({ event: v.picklist(EVENT_NAMES), data: v.optional(v.looseObject({})) }),
+      v.strictObject({
+        event: v.picklist(EVENT_NAMES),
+        id: v.optional(text),
+        at: v.optional(text),
+        data: v.optional(v.looseObject({})),
+      }),
     ),
     v.minLength(1),
   ),
   expect: v.strictObject({
-    sent: v.optional(v.looseObject({})),
+    sent: v.optional(v.union([v.array(v.unknown()), v.looseObject({})])),
     requests: v.optional(count),
     failure: v.optional(v.picklist(FAILURE_CLASSES)),
+    retry_after_ms: v.optional(count),
   }),
 })
 

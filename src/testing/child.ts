@@ -1,6 +1,6 @@
 /** The process in which {@link testPlugin} runs a kit: it gets one job, and reports its progress. */
 import { dirname, relative } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { createHook } from 'node:async_hooks'
 import { subscribe } from 'node:diagnostics_channel'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
@@ -46,7 +46,8 @@ function watchProcess(folder: string): ProcessWatch {
   }
   const note = (error: unknown) => {
     const frame = placeOf(folder, error instanceof Error ? error.stack : '')
-    uncaught.add(`${describeError(error)}${at(frame)}`)
+    const text = describeError(error)
+    uncaught.add(text.endsWith(')') ? text : `${text}${at(frame)}`)
   }
   process.on('uncaughtException', note)
   process.on('unhandledRejection', note)
@@ -104,6 +105,8 @@ export type ChildMessage =
 /** ms that a process may live on when everything is closed. */
 const END_MS = 2000
 const ALIVE_MS = 250
+/** Timers below 100 ms have ended by then. */
+const AFTER_MS = 120
 
 process.once('message', (job: PluginJob) => void run(job))
 
@@ -117,8 +120,8 @@ async function run(job: PluginJob): Promise<void> {
     tell({ found: { kind, name, api } })
     const watch = watchProcess(dirname(plugin.file))
     const report = await runPluginJob(job, plugin, (progress) => tell({ progress }))
-    // Rejections without a handler are told after the microtasks.
-    await nextTurn()
+    // What throws soon after a call is told too, as are rejections without a handler.
+    await sleep(AFTER_MS)
     tell({ report, more: watch.checks() })
     const ended = () => {
       tell({ leftovers: watch.leftovers() })

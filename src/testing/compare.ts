@@ -54,8 +54,17 @@ export function usageDifferences(
     .map((name) => `usage.${name}: expected ${show(wanted[name])}, found ${show(counts[name])}`)
 }
 
-/** Members of `wanted` that are absent or different in `found`; objects are compared member by member. */
+/** Members of `wanted` that are absent or different in `found`. Objects are compared member by member, lists whole. */
 export function missingMembers(wanted: unknown, found: unknown, path: string): string[] {
+  if (Array.isArray(wanted) && Array.isArray(found)) {
+    if (wanted.length !== found.length)
+      return [`${path}: expected ${wanted.length} items, found ${found.length}`]
+    return wanted.flatMap((one, i) => {
+      if (isDeepStrictEqual(one, found[i])) return []
+      const missing = missingMembers(one, found[i], `${path}[${i}]`)
+      return missing.length > 0 ? missing : [`${path}[${i}]: ${apart(one, found[i])}`]
+    })
+  }
   if (!isObject(wanted) || !isObject(found)) {
     const same = isDeepStrictEqual(wanted, found)
     return same ? [] : [`${path}: ${apart(wanted, found)}`]

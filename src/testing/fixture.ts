@@ -4,13 +4,17 @@ import type { TestRequest } from './requests.ts'
 import type { Outcome, ProviderUnderTest } from './provider-under-test.ts'
 import type { RecordedResponse, Transcript } from './transcripts.ts'
 import type { FakeResponse, FakeUpstream } from './fake-upstream.ts'
+import type { Patience } from './report.ts'
+
+/** The most parts of an answer: a few for each byte of the vendor. */
+const FEW_PARTS = 10_000
+const PARTS_PER_BYTE = 2
 
 export const NO_UPSTREAM = 'it sends no request to a vendor'
 
 export interface Fixture {
   readonly seed: number
-  /** ms after which an operation of the plugin counts as stalled. */
-  readonly timeoutMs: number
+  readonly patience: Patience
   readonly vendor: FakeUpstream
   readonly provider: ProviderUnderTest
 }
@@ -33,8 +37,11 @@ export async function replay(
   request: TestRequest,
   ...response: Parameters<typeof toFakeResponse>
 ): Promise<Outcome> {
-  vendor.answer(toFakeResponse(...response))
-  return provider.outcome(request)
+  const answer = toFakeResponse(...response)
+  vendor.answer(answer)
+  let bytes = 0
+  for (const piece of answer.pieces) bytes += piece.length
+  return provider.outcome(request, FEW_PARTS + PARTS_PER_BYTE * bytes)
 }
 
 /** Offsets at which a response can be cut: after each event, or else after each eighth of it. Never its end. */

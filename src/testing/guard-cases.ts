@@ -18,7 +18,7 @@ import {
   type TextItem,
 } from '../plugin.ts'
 import type { FakeUpstream } from './fake-upstream.ts'
-import { within } from './provider-under-test.ts'
+import type { Patience } from './report.ts'
 import type { TestHost } from './hosts.ts'
 import type { RecordedResponse } from './transcripts.ts'
 
@@ -43,7 +43,7 @@ export interface GuardCase {
 
 export interface GuardFixture {
   readonly seed: number
-  readonly timeoutMs: number
+  readonly patience: Patience
   readonly plugin: GuardPlugin
   readonly guard: Guard
   readonly host: TestHost
@@ -150,8 +150,8 @@ function refusePromise({ execution }: Guard, answer: unknown, what: string): voi
   }
 }
 
-export async function answered<T>({ timeoutMs }: GuardFixture, answer: T | Promise<T>): Promise<T> {
-  return answer instanceof Promise ? within(answer, 'no answer', timeoutMs) : answer
+export async function answered<T>({ patience }: GuardFixture, answer: T | Promise<T>): Promise<T> {
+  return answer instanceof Promise ? patience.wait(answer, 'no answer') : answer
 }
 
 export function prepare({ host, service }: GuardFixture, { model, answer }: GuardCase): void {
@@ -195,7 +195,7 @@ export function contextOf(fixture: GuardFixture, one: GuardCase): GuardContext {
     rules: rulesOf(fixture, one),
     conversation: Object.freeze({ userTurn: 'What was asked.' }),
     signal: fixture.host.signal,
-    deadline: Date.now() + fixture.timeoutMs,
+    deadline: Date.now() + fixture.patience.ms,
   })
 }
 

@@ -89,7 +89,10 @@ abstract class WatchedHosts {
  * conversations. Its creator closes it.
  */
 export class IsolatedHost extends WatchedHosts {
-  readonly requests: UpstreamRequest[] = []
+  /** The number of requests of `request` and `http`. */
+  requestCount = 0
+  /** Called with the signal of each request. */
+  onRequest: ((signal: AbortSignal | undefined) => void) | undefined
   readonly refusedOrigins = new Set<string>()
   readonly logLines: string[] = []
   readonly log: ConsolaInstance
@@ -111,7 +114,8 @@ export class IsolatedHost extends WatchedHosts {
         this.refusedOrigins.add(origin)
         throw new Error('a provider under test can send requests to its test vendor only')
       }
-      this.requests.push(request)
+      this.requestCount++
+      this.onRequest?.(request.signal)
     })
     return {
       ...host,

@@ -19,6 +19,7 @@ import {
   type KitOptions,
   type KitReport,
   notFailure,
+  failureProblems,
 } from './report.ts'
 import { schemaViolations, streamViolations, usageViolations } from './rules.ts'
 import { checkConversations, type RequestForm } from './checks/conversations.ts'
@@ -29,6 +30,7 @@ import {
   checkPressure,
   checkMemory,
   checkRepeat,
+  checkSignal,
   checkTime,
 } from './checks/disconnects.ts'
 import { checkForwarded } from './checks/forwarded.ts'
@@ -65,13 +67,13 @@ const NEEDS_TRANSCRIPTS = [
  * @throws ConfigError when the provider cannot be loaded or set up, or a transcript cannot be read
  */
 export async function testProvider(options: TestOptions): Promise<KitReport> {
-  const { seed, timeoutMs } = kitDefaults(options)
+  const { seed, patience } = kitDefaults(options)
   const vendor = await startUpstream()
   try {
-    const provider = await setUp(options, vendor.url, randomKey(seed), timeoutMs)
-    const run = new CheckRun(options)
+    const provider = await setUp(options, vendor.url, randomKey(seed), patience)
+    const run = new CheckRun(options, patience)
     try {
-      await runChecks({ vendor, provider, seed, timeoutMs }, options, run)
+      await runChecks({ vendor, provider, seed, patience }, options, run)
     } finally {
       await run.run('close', null, () => checkClose(provider))
     }
@@ -116,7 +118,9 @@ async function runChecks(
   }
   await checkFailures(fixture, { ...chats, ...textAsks(fixture, whole) }, run)
   if (requests) await run.run('conversations', null, () => checkConversations(fixture, requests))
-  await run.run('signal', null, () => checkSignal(fixture))
+  for (const [on, request] of Object.entries({ streamed, whole })) {
+    await run.run('signal', on, () => checkSignal(fixture, request, on))
+  }
   await run.run('secrets', null, () => checkSecrets(fixture, secretsIn(provider.options)))
 }
 
@@ -213,7 +217,8 @@ async function checkCases(
   if (thorough && stream) {
     const on = stream.transcript.name
     await run.run('time', on, () => checkTime(fixture, stream))
-    await run.run('memory', on, () => checkMemory(fixture, stream))
+    const [least] = complete.toSorted((a, b) => sizeOf(a) - sizeOf(b))
+    await run.run('memory', least!.transcript.name, () => checkMemory(fixture, least!))
   }
   const asks = cases.some(({ transcript }) => transcript.answer)
   const why = asks ? 'no transcript has a stream of text' : NO_UPSTREAM
@@ -224,6 +229,10 @@ async function checkCases(
     const on = stream?.transcript.name ?? null
     await run.run(name, on, () => (stream ? check(fixture, stream) : skipped(name, null, why)))
   }
+}
+
+function sizeOf({ transcript: { answer } }: Case): number {
+  return answer?.body.length ?? 0
 }
 
 /** Whether two cases are about one deployment, and its vendor answers both in one form. */
@@ -368,7 +377,7 @@ function isSame(one: ReceivedRequest, other: ReceivedRequest): boolean {
 
 const RANDOM_SPLITS = 20
 const MAX_SPLITS = 12
-const MAX_SINGLE_BYTES = 1024
+const MAX_SINGLE_BYTES = 512
 const MAX_TRUNCATIONS = 32
 const RANDOM_TRUNCATIONS = 8
 
@@ -425,16 +434,6 @@ function checkUsage(name: string, { usage }: Outcome, expect: Expected): Check {
     ...(usage ? usageViolations(usage) : []),
   ]
   return toCheck('usage', name, problems, usage ? [] : ['none: calls are charged by estimate'])
-}
-
-function failureProblems({ failure, retry_after_ms }: Expected, error: unknown): string[] {
-  if (!failure)
-    return error === undefined ? [] : [`expected an answer, it failed: ${describeError(error)}`]
-  const problem = notFailure(error, [failure])
-  if (problem) return [problem]
-  const wait = UpstreamFailure.is(error) ? error.retryAfterMs : undefined
-  if (wait === retry_after_ms) return []
-  return [`retry_after_ms: expected ${retry_after_ms ?? 'none'}, found ${wait ?? 'none'}`]
 }
 
 function bodyOf(body: Buffer): unknown {
@@ -509,22 +508,6 @@ function endOf(error: unknown): string {
   return UpstreamFailure.is(error)
     ? `${describeError(error)}, ${error.retryAfterMs} ms`
     : describeError(error)
-}
-
-/** Run after the checks above: every request to the vendor needs the signal of its call. */
-function checkSignal({ provider }: Fixture): Check {
-  const { requests } = provider.host
-  if (requests.length === 0) {
-    return skipped(
-      'signal',
-      null,
-      'no request was made with host.request; connections were checked instead',
-    )
-  }
-  // The kit aborts every call at its end.
-  const withoutSignal = requests.filter(({ signal }) => !signal?.aborted)
-  const problem = `${withoutSignal.length} of ${requests.length} requests were made without the signal of their call`
-  return toCheck('signal', null, withoutSignal.length > 0 ? [problem] : [])
 }
 
 // Checks of streams with a missing event, or an event that is an error.

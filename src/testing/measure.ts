@@ -1,5 +1,6 @@
 /** Measures how time and memory grow. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { skipped, toCheck, type Check } from './report.ts'
 
 /** A shorter time is too inexact. */
 const BASE_MS = 20
@@ -26,7 +27,8 @@ export async function growth(
   let size = start
   let base = await best(run, size)
   while (base < BASE_MS && size < largest) {
-    size *= base < BASE_MS / 4 ? 4 : 2
+    // A little more than is needed.
+    size = Math.ceil(size * Math.min(4, Math.max(1.5, (1.3 * BASE_MS) / base)))
     base = await best(run, size)
   }
   // Work that is too fast to be measured is fast enough.
@@ -41,22 +43,39 @@ export async function growth(
   return []
 }
 
-/** Bytes by which the heap has grown over so many calls; undefined where collection cannot be forced. */
-export async function heapGrowth(
-  calls: number,
+/** Calls before the memory is measured, and of one measurement. */
+const MANY_CALLS = 2000
+/** The most that a call may leave behind. What is cached has been cached when the calls are measured. */
+const MAX_CALL_BYTES = 64
+const MEASUREMENTS = 3
+
+/**
+ * The check of what many small calls leave behind. A measurement is repeated before it counts against the plugin: code that is
+ * compiled and connections that are opened are no growth.
+ * @param what the name of the calls, for messages
+ * @param calls how many calls the plugin has already had
+ */
+export async function checkHeap(
+  what: string,
+  on: string | null,
   call: () => Promise<unknown>,
-): Promise<number | undefined> {
+  calls = 0,
+): Promise<Check> {
   const { gc } = globalThis
-  if (!gc) return undefined
+  if (!gc) return skipped('memory', on, 'memory is measured by testPlugin only')
   const used = async () => {
     await gc({ execution: 'async' })
     return process.memoryUsage().heapUsed
   }
-  // Code that is compiled and caches that are filled are no growth.
-  for (let i = 0; i < calls / 4; i++) await call()
-  const before = await used()
-  for (let i = 0; i < calls; i++) await call()
-  return (await used()) - before
+  for (let i = calls; i < MANY_CALLS; i++) await call()
+  let least = Infinity
+  for (let i = 0; i < MEASUREMENTS && least > MAX_CALL_BYTES; i++) {
+    const before = await used()
+    for (let n = 0; n < MANY_CALLS; n++) await call()
+    least = Math.min(least, ((await used()) - before) / MANY_CALLS)
+  }
+  const problem = `${what} leave ${Math.round(least)} bytes each behind, of ${MANY_CALLS}`
+  return toCheck('memory', on, least > MAX_CALL_BYTES ? [problem] : [])
 }
 
 /** The least time of some rounds, in ms of the processor; of one round if it is short enough. */

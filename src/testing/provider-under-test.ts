@@ -2,7 +2,7 @@
 import { collect, toChunk } from '../endpoints/chat/chunks.ts'
 import { ChatAnswer } from '../endpoints/chat/answer.ts'
 import type { AnswerChunk } from '../endpoints/chat/billing.ts'
-import { deepFrozen, inTime } from '../lifetime/scope.ts'
+import { deepFrozen } from '../lifetime/scope.ts'
 import { flowOf, toFlow } from '../stream/flow.ts'
 import type { LoadedProvider } from '../gateway/loader.ts'
 import type {
@@ -15,6 +15,7 @@ import type {
 } from '../plugin.ts'
 import type { TestRequest } from './requests.ts'
 import type { IsolatedHost } from './hosts.ts'
+import { StalledError, type Patience } from './report.ts'
 
 export interface Attempt {
   /** Name of the option with the vendor's address; undefined if there is none. */
@@ -36,6 +37,9 @@ interface Answering {
   readonly streamed: boolean
 }
 
+/** Parts of an answer whose vendor says little. */
+const MOST_PARTS = 100_000
+
 const METHODS = [
   'chat',
   'complete',
@@ -49,13 +53,6 @@ const METHODS = [
   'moderate',
 ] as const
 
-class StalledError extends Error {
-  constructor(what: string, ms: number) {
-    super(`${what} within ${ms / 1000} s`)
-    this.name = 'StalledError'
-  }
-}
-
 export class ProviderUnderTest {
   readonly plugin: ProviderPlugin
   readonly options: Readonly<Record<string, unknown>>
@@ -64,20 +61,20 @@ export class ProviderUnderTest {
   readonly host: IsolatedHost
   readonly thrown: unknown[] = []
   readonly #provider: Provider
-  readonly #timeoutMs: number
+  readonly #patience: Patience
 
   constructor(
     { plugin, provider }: LoadedProvider,
     { addressOption, options }: Attempt,
     host: IsolatedHost,
-    timeoutMs: number,
+    patience: Patience,
   ) {
     this.plugin = plugin
     this.options = options
     this.addressOption = addressOption
     this.host = host
     this.#provider = provider
-    this.#timeoutMs = timeoutMs
+    this.#patience = patience
   }
 
   get chats(): boolean {
@@ -114,20 +111,30 @@ export class ProviderUnderTest {
     return { parts, raw, streamed }
   }
 
-  /** Sends a request and reads the whole answer. Never throws: errors are part of the outcome. */
-  async outcome(request: TestRequest): Promise<Outcome> {
+  /**
+   * Sends a request and reads the whole answer. Never throws: errors are part of the outcome.
+   * @param most the most parts that the answer may have
+   */
+  async outcome(request: TestRequest, most = MOST_PARTS): Promise<Outcome> {
     const chunks: AnswerChunk[] = []
     const client = new AbortController()
     let raw: readonly ChatChunk[] = []
     let error: unknown
     try {
-      const answering = await within(this.ask(request, client.signal), 'no answer', this.#timeoutMs)
-      raw = answering.raw
-      for (let last = false; !last;) {
-        const batch = await within(answering.parts.next(), 'no further part', this.#timeoutMs)
-        chunks.push(...batch.parts)
-        last = batch.last
-      }
+      this.#patience.throwIfOver()
+      await this.#patience.wait(
+        (async () => {
+          const answering = await this.ask(request, client.signal)
+          raw = answering.raw
+          for (let last = false; !last;) {
+            const batch = await answering.parts.next()
+            chunks.push(...batch.parts)
+            if (raw.length > most) throw new StalledError('no end of the answer', this.#patience.ms)
+            last = batch.last || client.signal.aborted
+          }
+        })(),
+        'no end of the answer',
+      )
     } catch (thrown) {
       error = thrown ?? new Error(`${String(thrown)} was thrown`)
       this.thrown.push(error)
@@ -152,7 +159,7 @@ export class ProviderUnderTest {
       // The sample has the form of the method, which its type does not say.
       const method = this.#provider[name] as (asked: typeof request) => Promise<unknown>
       const asking = (async () => method.call(this.#provider, request))()
-      read(await within<unknown>(asking, 'no answer', this.#timeoutMs))
+      read(await this.#patience.wait<unknown>(asking, 'no answer'))
       return { error: undefined }
     } catch (thrown) {
       const error = thrown ?? new Error(`${String(thrown)} was thrown`)
@@ -167,16 +174,11 @@ export class ProviderUnderTest {
   async close(): Promise<void> {
     try {
       const closing = (async () => this.#provider.close?.())()
-      await within(closing, 'it did not close', this.#timeoutMs)
+      await this.#patience.waitOnce(closing, 'it did not close')
     } finally {
       await this.host.close()
     }
   }
-}
-
-/** Waits at most `ms` for a promise. @throws StalledError */
-export async function within<T>(promise: Promise<T>, what: string, ms: number): Promise<T> {
-  return inTime(promise, ms, () => new StalledError(what, ms))
 }
 
 function counted(prefix: string): () => string {

@@ -1,5 +1,7 @@
 /** Checks, the order in which they run, and the report of a kit. */
+import type { FailureClass } from '../plugin.ts'
 import { UpstreamFailure } from '../errors/errors.ts'
+import { inTime } from '../lifetime/scope.ts'
 import { redactSecrets } from './secrets.ts'
 
 export interface KitOptions {
@@ -45,22 +47,71 @@ export interface KitReport extends Named {
 }
 
 const TIMEOUT_MS = 5000
-const MAX_NOTE_CHARACTERS = 300
+const MAX_NOTE_CHARACTERS = 1000
+/** The folder of the gateway's own code. */
+const GATEWAY = new URL('..', import.meta.url).pathname
 
 export function kitDefaults({ seed, timeoutMs = TIMEOUT_MS }: KitOptions) {
-  return { seed: seed ?? Math.floor(Math.random() * 2 ** 31), timeoutMs }
+  return { seed: seed ?? Math.floor(Math.random() * 2 ** 31), patience: new Patience(timeoutMs) }
+}
+
+/** So many waits without a result, and a plugin is not waited for any more. */
+const MOST_STALLS = 3
+
+export class StalledError extends Error {
+  constructor(what: string, ms: number) {
+    super(`${what} within ${ms / 1000} s`)
+    this.name = 'StalledError'
+  }
+}
+
+/** The waits for one plugin. A plugin that stalls again and again is not waited for any more, so that a run has an end. */
+export class Patience {
+  readonly ms: number
+  #stalls = 0
+
+  constructor(ms: number) {
+    this.ms = ms
+  }
+
+  get isOver(): boolean {
+    return this.#stalls >= MOST_STALLS
+  }
+
+  /** Waits for one of many answers. @throws StalledError */
+  async wait<T>(promise: Promise<T>, what: string): Promise<T> {
+    return inTime(promise, this.isOver ? 0 : this.ms, () => {
+      this.#stalls++
+      return new StalledError(what, this.ms)
+    })
+  }
+
+  /** Waits for what happens once in a run. @throws StalledError */
+  async waitOnce<T>(promise: Promise<T>, what: string, ms = this.ms): Promise<T> {
+    return inTime(promise, ms, () => new StalledError(what, ms))
+  }
+
+  /** @throws StalledError where the plugin is not waited for any more */
+  throwIfOver(): void {
+    if (this.isOver) throw new StalledError('no answer', this.ms)
+  }
 }
 
 const WITHIN: Readonly<Record<string, string>> = { usage: 'answer', 'stream rules': 'answer' }
+
+/** Checks of what has been seen, and of the end. */
+const AFTER_STALLS = ['secrets', 'close']
 
 export class CheckRun {
   readonly checks: Check[] = []
   readonly #only: string | undefined
   readonly #onProgress: KitOptions['onProgress']
+  readonly #patience: Patience
 
-  constructor({ only, onProgress }: KitOptions) {
+  constructor({ only, onProgress }: KitOptions, patience: Patience) {
     this.#only = only
     this.#onProgress = onProgress
+    this.#patience = patience
   }
 
   /** Runs checks of one name, unless others are wanted. Their errors are problems of the plugin. */
@@ -73,8 +124,9 @@ export class CheckRun {
     const within = WITHIN[only ?? '']
     if (only !== undefined && only !== name && within !== name) return []
     this.#onProgress?.({ name, on })
+    const stalls = this.#patience.isOver && !AFTER_STALLS.includes(name)
     const ended = await Promise.resolve()
-      .then(check)
+      .then(() => (stalls ? skipped(name, on, 'it stalls') : check()))
       .then(
         (found) => [found].flat(),
         (error) => [toCheck(name, on, [describeError(error)])],
@@ -115,8 +167,16 @@ export function skipped(name: string, on: string | null, why: string): Check {
 
 export function describeError(error: unknown): string {
   if (UpstreamFailure.is(error)) return `${error.failure} (${error.message})`
-  if (error instanceof Error) return `${error.name}: ${error.message}`
+  if (error instanceof Error) return `${error.name}: ${error.message}${placeOf(error)}`
   return `a thrown ${typeof error}`
+}
+
+/** The place in the code of a plugin that threw; empty for errors of the gateway and of Node. */
+function placeOf({ stack = '' }: Error): string {
+  const [first = ''] = stack.split('\n').filter((line) => /^ *at .*\.[cm]?[jt]s:\d+/.test(line))
+  if (first.includes(GATEWAY) || /node:|node_modules/.test(first)) return ''
+  const [, file, at] = /([^/(]+\.[cm]?[jt]s):(\d+:\d+)\)?$/.exec(first) ?? []
+  return file ? ` (${file}:${at})` : ''
 }
 
 /** The problem if an error is not a failure of one of the given classes; undefined if it is. */
@@ -129,6 +189,20 @@ export function notFailure(error: unknown, classes: readonly string[]): string |
   return classes.includes(error.failure)
     ? undefined
     : `it was ${describeError(error)}; expected ${wanted}`
+}
+
+/** The problems if an error is not the failure of a case. @param retry_after_ms the wait that it has to report */
+export function failureProblems(
+  { failure, retry_after_ms }: { failure?: FailureClass; retry_after_ms?: number },
+  error: unknown,
+): string[] {
+  if (!failure)
+    return error === undefined ? [] : [`expected an answer, it failed: ${describeError(error)}`]
+  const problem = notFailure(error, [failure])
+  if (problem) return [problem]
+  const wait = UpstreamFailure.is(error) ? error.retryAfterMs : undefined
+  if (wait === retry_after_ms) return []
+  return [`retry_after_ms: expected ${retry_after_ms ?? 'none'}, found ${wait ?? 'none'}`]
 }
 
 function presentable(kind: Named['kind'], check: Check, secrets: readonly string[]): Check {
@@ -148,6 +222,7 @@ const GUIDE = 'docs/plugins/testing.md'
 const HINTS: Readonly<Record<string, string>> = {
   'set up':
     'Give the plugin its address in baseURL, url or endpoint, and return the methods of its kind from "setup".',
+  cases: 'Write the case that the note names, in the folder that --cases names.',
   answer: 'Make the answer what the case expects, or correct the case.',
   'stream rules': 'Put text into delta.content, and give every choice an end.',
   usage:
@@ -156,6 +231,8 @@ const HINTS: Readonly<Record<string, string>> = {
   'cut off': "End an answer only with the vendor's own mark of its end.",
   'left out':
     'Give what an event says when it comes, and a finish_reason only where the vendor has said one.',
+  unreadable:
+    'Throw for what cannot be read, leave out events of unknown kinds, and go on with the next one.',
   'stream off':
     'Give the same answer whether "stream" is on or off; ask for the form that the cases show.',
   cancel: 'Pass the signal to every request, and let go of the response when the reader leaves.',

@@ -27,6 +27,8 @@ interface ExpectedSearch {
   readonly vendorCost?: string
   /** Class of the failure with which the search ends, instead of results. */
   readonly failure?: FailureClass
+  /** Wait in ms that the failure has to report. */
+  readonly retry_after_ms?: number
   /** Members that the request has to have: parameters of its address, or members of its JSON body. */
   readonly sent?: Readonly<Record<string, unknown>>
 }

@@ -25,14 +25,13 @@ import {
   type KitReport,
   describeError,
   type Check,
-  notFailure,
+  failureProblems,
 } from './report.ts'
 import { queryOf, type SearchCase, differencesOf, WORDS } from './search-cases.ts'
 import { secretsIn } from './secrets.ts'
 import { optionsWithAddress } from './set-up.ts'
 import { deepFrozen } from '../lifetime/scope.ts'
 import { missingMembers } from './compare.ts'
-import { within } from './provider-under-test.ts'
 import type { RecordedResponse } from './transcripts.ts'
 
 export type { SearchCase }
@@ -47,14 +46,14 @@ export async function testSearch(
   plugin: SearchPlugin,
   options: SearchTestOptions,
 ): Promise<KitReport> {
-  const { seed, timeoutMs } = kitDefaults(options)
+  const { seed, patience } = kitDefaults(options)
   const service = await startUpstream()
   const host = new IsolatedHost(service.url)
-  const run = new CheckRun(options)
+  const run = new CheckRun(options, patience)
   try {
     const { value: valid } = await optionsWithAddress(plugin, options, service.url, KEY)
     const engine = await plugin.setup(valid, host.hostOf(plugin.name))
-    const fixture: SearchFixture = { plugin, engine, host, service, timeoutMs, thrown: [] }
+    const fixture: SearchFixture = { plugin, engine, host, service, patience, thrown: [] }
     const secrets = [KEY, ...secretsIn(valid)]
     const usable = typeof engine?.search === 'function'
     const problems = usable ? [] : ['"setup" has to return an object with "search"']
@@ -75,12 +74,12 @@ async function runChecks(
   { cases, thorough = false }: SearchTestOptions,
   run: CheckRun,
 ): Promise<void> {
-  const first = cases.find(({ expect }) => !expect.failure)
-  if (!first) {
-    const missing = 'there is no case; write one with two results'
-    await run.run('results', null, () => toCheck('results', null, [missing]))
-    return
-  }
+  const count = ({ expect }: SearchCase) => expect.results?.length ?? 0
+  const [first] = cases.toSorted((one, other) => count(other) - count(one))
+  const isUsable = first && count(first) > 0
+  const missing = 'there is no case with results; write one with two, such as two.json and two.http'
+  await run.run('cases', null, () => toCheck('cases', null, isUsable ? [] : [missing]))
+  if (!isUsable) return
   for (const one of cases) await run.run('results', one.name, () => checkResults(fixture, one))
   await run.run('fields', null, () => checkFields(fixture, cases))
   await run.run('query', null, () => checkQuery(fixture, first))
@@ -241,7 +240,7 @@ interface Searched {
 
 /** One search, in bounded time. Never throws. */
 async function search(
-  { engine, service, timeoutMs, thrown }: SearchFixture,
+  { engine, service, patience, thrown }: SearchFixture,
   answer: FakeResponse,
   query: SearchCase['query'] = {},
 ): Promise<Searched> {
@@ -252,7 +251,7 @@ async function search(
   try {
     // Called in a function: an engine may also throw before it gives a promise.
     const searching = (async () => engine.search(deepFrozen(queryOf(query)), client.signal))()
-    return { found: await within(searching, 'no answer', timeoutMs), asked: received() }
+    return { found: await patience.wait(searching, 'no answer'), asked: received() }
   } catch (error) {
     thrown.push(error)
     return { error: error ?? new Error('nothing was thrown'), asked: received() }
@@ -273,18 +272,15 @@ function answerText({ answer }: SearchCase): string {
 
 async function checkResults(fixture: SearchFixture, one: SearchCase): Promise<Check> {
   const { name, expect, query } = one
-  const sent = fixture.host.requests.length
+  const sent = fixture.host.requestCount
   const { found, error, asked } = await search(fixture, responseOf(one), query)
   const problems: string[] = []
   if (asked.length !== 1) problems.push(`it made ${asked.length} requests, expected one`)
-  if (fixture.host.requests.length - sent < asked.length)
+  if (fixture.host.requestCount - sent < asked.length)
     problems.push('it made a request without host.request, which has no limits and no signal')
   if (asked[0]) problems.push(...missingMembers(expect.sent ?? {}, membersOf(asked[0]), 'sent'))
-  if (expect.failure) {
-    const problem = notFailure(error, [expect.failure])
-    return toCheck('results', name, problem ? [...problems, problem] : problems)
-  }
-  if (error !== undefined) return toCheck('results', name, [...problems, describeError(error)])
+  problems.push(...failureProblems(expect, error))
+  if (expect.failure || error !== undefined) return toCheck('results', name, problems)
   if (!Array.isArray(found?.results)) return toCheck('results', name, ['"results" is no list'])
   problems.push(...differencesOf(expect, found))
   return toCheck('results', name, problems)

@@ -5,6 +5,7 @@ import { loadProvider } from '../gateway/loader.ts'
 import type { Plugin, ProviderPlugin, Schema } from '../plugin.ts'
 import { ProviderUnderTest, type Attempt } from './provider-under-test.ts'
 import { IsolatedHost } from './hosts.ts'
+import type { Patience } from './report.ts'
 
 export interface ProviderSetup {
   /** A path that begins with `./`, the name of a built-in plugin or of a package, or the plugin itself. */
@@ -26,7 +27,7 @@ export async function setUp(
   options: ProviderSetup,
   url: string,
   key: string,
-  timeoutMs: number,
+  patience: Patience,
 ): Promise<ProviderUnderTest> {
   const refusals: ConfigError[] = []
   const tried = attempts(options, url, key)
@@ -39,7 +40,7 @@ export async function setUp(
         secrets: new Set(),
         createHost: (name) => host.hostOf(name),
       })
-      return new ProviderUnderTest(loaded, attempt, host, timeoutMs)
+      return new ProviderUnderTest(loaded, attempt, host, patience)
     } catch (error) {
       await host.close()
       if (!(error instanceof ConfigError) || !error.issues.every(isAboutOptions))

@@ -14,16 +14,20 @@ export interface SinkCase {
 
 interface EventOfCase {
   readonly event: GatewayEvent['event']
+  readonly id?: string
+  readonly at?: string
   readonly data?: Readonly<Record<string, unknown>>
 }
 
 interface ExpectedSending {
-  /** Members of the body of the first request. */
-  readonly sent?: Readonly<Record<string, unknown>>
+  /** Members of the body of the first request, or the whole of a body that is a list. */
+  readonly sent?: Readonly<Record<string, unknown>> | readonly unknown[]
   /** Number of requests; at least one by default. */
   readonly requests?: number
   /** Class of the failure with which the batch ends. */
   readonly failure?: FailureClass
+  /** Wait in ms that the failure has to report. */
+  readonly retry_after_ms?: number
 }
 
 const AT = '2026-05-04T12:00:00.000Z'
@@ -97,9 +101,29 @@ export const EVENT_NAMES = Object.keys(SAMPLES) as readonly GatewayEvent['event'
 
 let count = 0
 
-/** An event of this name with an id of its own. @param data replaces members of the sample */
-export function sampleEvent(event: GatewayEvent['event'], data: object = {}): GatewayEvent {
-  const id = `evt_sample${count++}`
+/** An event of this name, with an id of its own. @param members replace those of the sample */
+export function sampleEvent(
+  event: GatewayEvent['event'],
+  { id = `evt_sample${count++}`, at = AT, data = {} }: Omit<EventOfCase, 'event'> = {},
+): GatewayEvent {
   const members = { ...SAMPLES[event], ...data }
-  return deepFrozen({ id, event, at: AT, gateway: 'gw-sample', data: members }) as GatewayEvent
+  return deepFrozen({
+    id,
+    event,
+    at,
+    gateway: 'gw-sample',
+    data: members,
+  }) as unknown as GatewayEvent
 }
+
+/** An event with a word of its own in each text that may differ between events. */
+export function markedEvent(event: GatewayEvent['event'], word: string): GatewayEvent {
+  const { id, data } = sampleEvent(event)
+  const marked = Object.entries(data).flatMap(([name, value]) =>
+    MARKED.has(name) && typeof value === 'string' ? [[name, `${value} ${word}`]] : [],
+  )
+  return sampleEvent(event, { id: `${id}${word}`, data: Object.fromEntries(marked) })
+}
+
+/** Members whose texts are different in each event. */
+const MARKED: ReadonlySet<string> = new Set(['id', 'request_id', 'message', 'model', 'object'])

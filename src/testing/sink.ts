@@ -25,13 +25,12 @@ import {
   toCheck,
   type Check,
   type KitReport,
-  notFailure,
+  failureProblems,
 } from './report.ts'
 import { secretsIn } from './secrets.ts'
 import { optionsWithAddress } from './set-up.ts'
-import { EVENT_NAMES, sampleEvent, type SinkCase } from './sink-cases.ts'
+import { EVENT_NAMES, markedEvent, sampleEvent, type SinkCase } from './sink-cases.ts'
 import { missingMembers } from './compare.ts'
-import { within } from './provider-under-test.ts'
 
 export type { SinkCase }
 
@@ -42,6 +41,9 @@ export interface SinkTestOptions extends ServiceOptions {
 const NO_RECEIVER = 'it sends nothing over HTTP'
 const FINAL: readonly FailureClass[] = ['bad_request', 'payload_too_large']
 const MAX_BATCH = 1000
+const DEFAULT_BATCH = 512
+/** Sizes of batches. */
+const SIZES = [1, 50, 500, 1000]
 const TELEMETRY: SinkHost['telemetry'] = {
   semconv: 'v1.41',
   service: 'sluicegate',
@@ -56,16 +58,16 @@ export async function testSink(
   plugin: SinkPlugin,
   options: SinkTestOptions = {},
 ): Promise<KitReport> {
-  const { seed, timeoutMs } = kitDefaults(options)
+  const { seed, patience } = kitDefaults(options)
   const receiver = await startUpstream(json({}))
   const host = new IsolatedHost(receiver.url)
-  const run = new CheckRun(options)
+  const run = new CheckRun(options, patience)
   const { cases = [] } = options
   try {
     const { value, given } = await optionsWithAddress(plugin, options, receiver.url, KEY)
     const made = { ...host.hostOf(plugin.name), telemetry: TELEMETRY }
     const sink = await plugin.setup(value, made)
-    const fixture: SinkFixture = { plugin, sink, host, service: receiver, timeoutMs, thrown: [] }
+    const fixture: SinkFixture = { plugin, sink, host, service: receiver, patience, thrown: [] }
     const secrets = [...new Set([KEY, ...secretsIn(given)])]
     const setUp = checkSetUp(fixture)
     await run.run('set up', null, () => setUp)
@@ -92,8 +94,8 @@ export async function playSinkCases(
     const { value } = await optionsWithAddress(plugin, options, receiver.url, KEY)
     const made = { ...host.hostOf(plugin.name), telemetry: TELEMETRY }
     const sink = await plugin.setup(value, made)
-    const { timeoutMs } = kitDefaults({})
-    const fixture: SinkFixture = { plugin, sink, host, service: receiver, timeoutMs, thrown: [] }
+    const { patience } = kitDefaults({})
+    const fixture: SinkFixture = { plugin, sink, host, service: receiver, patience, thrown: [] }
     for (const one of cases) await checkCase(fixture, one)
     await sink.close?.()
   } finally {
@@ -107,6 +109,8 @@ async function runChecks(
   run: CheckRun,
   thorough: boolean,
 ): Promise<void> {
+  const missing = 'there is no case; write one with "sent", such as hello.json'
+  await run.run('cases', null, () => toCheck('cases', null, cases.length > 0 ? [] : [missing]))
   for (const one of cases) await run.run('events', one.name, () => checkCase(fixture, one))
   const { takes } = fixture.sink
   for (const name of takes) await run.run('events', name, () => checkTaken(fixture, name))
@@ -119,6 +123,9 @@ async function runChecks(
     }
   } else {
     await run.run('events', 'an unknown one', () => checkUnknown(fixture))
+    for (const name of takes) {
+      await run.run('events', `many of ${name}`, () => checkMany(fixture, name))
+    }
     for (const fault of faults()) {
       const one = [sampleEvent(takes[0]!)]
       await run.run('errors', fault[0], async () =>
@@ -184,6 +191,38 @@ async function checkTaken(fixture: SinkFixture, name: GatewayEvent['event']): Pr
   return toCheck('events', name, [...new Set(problems)])
 }
 
+/** Checks that all events of batches of several sizes arrive once. */
+async function checkMany(fixture: SinkFixture, name: GatewayEvent['event']): Promise<Check> {
+  const on = `many of ${name}`
+  const { batch = DEFAULT_BATCH } = fixture.sink
+  const arrivals = async (count: number) => {
+    const words = Array.from({ length: count }, (_, i) => `zq${i}x`)
+    const events = words.map((word) => markedEvent(name, word))
+    const { asked, error } = await sendBatch(fixture, json({}), events)
+    const counts = new Map<string, number>()
+    for (const { path, body } of asked)
+      for (const [word] of `${path} ${body}`.matchAll(/zq\d+x/g))
+        counts.set(word, (counts.get(word) ?? 0) + 1)
+    return { error, counts: words.map((word) => counts.get(word) ?? 0) }
+  }
+  const [each = 0] = (await arrivals(1)).counts
+  if (each === 0) return toCheck('events', on, [], ['nothing in the request tells events apart'])
+  for (const size of new Set(SIZES.map((one) => Math.min(one, batch)))) {
+    const { error, counts } = await arrivals(size)
+    const lost = counts.filter((count) => count === 0).length
+    const twice = counts.filter((count) => count > each).length
+    const problem = error !== undefined ? describeError(error) : undefined
+    const problems = [
+      problem ?? [],
+      lost > 0 ? `${lost} do not arrive` : [],
+      twice > 0 ? `${twice} arrive more than once` : [],
+    ].flat()
+    if (problems.length > 0)
+      return toCheck('events', on, [`of ${size} events ${problems.join(', ')}`])
+  }
+  return toCheck('events', on, [])
+}
+
 async function checkUnknown(fixture: SinkFixture): Promise<Check> {
   const [name] = fixture.sink.takes
   const later = { ...sampleEvent(name!), event: 'later.version' as never, data: {} as never }
@@ -194,7 +233,7 @@ async function checkUnknown(fixture: SinkFixture): Promise<Check> {
 
 /** Checks that a failed batch arrives when it is sent again, and so does one after it; a long one has an end. */
 async function checkRepeat(fixture: SinkFixture): Promise<Check> {
-  const { takes, batch = 512 } = fixture.sink
+  const { takes, batch = DEFAULT_BATCH } = fixture.sink
   const [name] = takes
   const problems: string[] = []
   const one = [sampleEvent(name!)]
@@ -236,7 +275,7 @@ interface Sending {
 
 /** Sends a batch, in bounded time. Never throws. */
 async function sendBatch(
-  { sink, service, timeoutMs, thrown }: SinkFixture,
+  { sink, service, patience, thrown }: SinkFixture,
   answer: FakeResponse,
   events: readonly GatewayEvent[],
 ): Promise<Sending> {
@@ -246,7 +285,7 @@ async function sendBatch(
   const received = () => service.requests.slice(before)
   try {
     const sending = (async () => sink.send(Object.freeze([...events]), batch.signal))()
-    await within(sending, 'it did not end', timeoutMs)
+    await patience.wait(sending, 'it did not end')
     return { asked: received() }
   } catch (error) {
     thrown.push(error)
@@ -258,20 +297,19 @@ async function sendBatch(
 
 async function checkCase(fixture: SinkFixture, one: SinkCase): Promise<Check> {
   const { name, answer, expect } = one
-  const events = one.events.map(({ event, data }) => sampleEvent(event, data))
+  const events = one.events.map(({ event, ...members }) => sampleEvent(event, members))
   const response = answer
     ? { status: answer.status, headers: answer.headers, pieces: [answer.body] }
     : json({})
   const { error, asked } = await sendBatch(fixture, response, events)
   const problems: string[] = []
-  if (expect.failure) problems.push(notFailure(error, [expect.failure]) ?? '')
-  else if (error !== undefined) problems.push(describeError(error))
+  problems.push(...failureProblems(expect, error))
   const { requests } = expect
   if (requests !== undefined && asked.length !== requests) {
     problems.push(`it made ${asked.length} requests, expected ${requests}`)
   } else if (requests === undefined && asked.length === 0) problems.push('it made no request')
   if (asked[0]) problems.push(...missingMembers(expect.sent ?? {}, bodyOf(asked[0]), 'sent'))
-  return toCheck('events', name, problems.filter(Boolean))
+  return toCheck('events', name, problems)
 }
 
 function bodyOf({ body }: ReceivedRequest): unknown {

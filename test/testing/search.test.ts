@@ -207,8 +207,23 @@ describe('the kit for search engines', () => {
 
   it('passes the engines that are built in, and the one of the guide', async () => {
     const nothing: SearchCase = { name: 'none', answer: { results: [] }, expect: { results: [] } }
+    const pages = ['a', 'b'].map((name) => ({ url: `https://${name}.example/`, title: name }))
+    const found: SearchCase = {
+      name: 'two',
+      // Each engine has its own name for the text of a page.
+      answer: {
+        results: pages.map((page) => ({
+          ...page,
+          highlights: ['About it.'],
+          excerpts: ['About it.'],
+          snippet: 'About it.',
+          content: 'About it.',
+        })),
+      },
+      expect: { results: pages.map((page) => ({ ...page, content: 'About it.' })) },
+    }
     for (const plugin of [exa, parallel, perplexity, searxng]) {
-      const { checks } = await testSearch(plugin as SearchPlugin, { cases: [nothing] })
+      const { checks } = await testSearch(plugin as SearchPlugin, { cases: [nothing, found] })
       const failed = checks.filter(({ result }) => result === 'failed')
       expect([plugin.name, failed]).toEqual([plugin.name, []])
     }

@@ -21,7 +21,7 @@ import { choicesIn } from '../../testing/compare.ts'
 import { checkTexts, type GuardCase } from '../../testing/guard-cases.ts'
 import { IsolatedHost, TestHost } from '../../testing/hosts.ts'
 import { ProviderUnderTest } from '../../testing/provider-under-test.ts'
-import { describeError } from '../../testing/report.ts'
+import { Patience, describeError } from '../../testing/report.ts'
 import { toTestRequest } from '../../testing/requests.ts'
 import { queryOf } from '../../testing/search-cases.ts'
 import { parseHttp, type RecordedResponse } from '../../testing/transcripts.ts'
@@ -123,7 +123,7 @@ async function askProvider(asking: Asking<ProviderPlugin>): Promise<Draft> {
     createHost: (name) => watched(through(host.hostOf(name))),
   })
   const attempt = { addressOption: undefined, options }
-  const provider = new ProviderUnderTest(loaded, attempt, host, TIMEOUT_MS)
+  const provider = new ProviderUnderTest(loaded, attempt, host, new Patience(TIMEOUT_MS))
   try {
     const transcript = { name: 'record', request, expect: {}, ...(deployment && { deployment }) }
     const outcome = await provider.outcome(await toTestRequest(loaded.plugin, transcript))

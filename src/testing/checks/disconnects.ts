@@ -13,10 +13,10 @@ import {
 import { toCheck, skipped, type Check } from '../report.ts'
 import { choicesIn } from '../compare.ts'
 import type { TestRequest } from '../requests.ts'
-import { within } from '../provider-under-test.ts'
 import type { RecordedResponse } from '../transcripts.ts'
-import { growth, heapGrowth } from '../measure.ts'
+import { checkHeap, growth } from '../measure.ts'
 import { cutAt } from '../splits.ts'
+import type { ReceivedRequest } from '../fake-upstream.ts'
 
 const POLL_MS = 10
 /** Polls without a further byte after which a connection counts as stopped, if the plugin is not at work meanwhile. */
@@ -29,15 +29,15 @@ const BLOCK_BYTES = 64 * 1024
 
 export async function checkCancel(fixture: Fixture, one: Case): Promise<Check> {
   const { name, answer } = one.transcript
-  const { provider, vendor, timeoutMs } = fixture
+  const { provider, vendor, patience } = fixture
   const beginning = answer && (await beginningWithOutput(fixture, one, answer))
   if (!beginning) return skipped('cancel', name, 'no part comes before the end of this answer')
   vendor.answer(toFakeResponse(answer, [beginning], 'hang'))
   return withClient('cancel', name, async (client) => {
-    const answering = await within(provider.ask(one.request, client.signal), 'no answer', timeoutMs)
+    const answering = await patience.waitOnce(provider.ask(one.request, client.signal), 'no answer')
     if (!answering.streamed) return skipped('cancel', name, 'it returns no stream')
     const what = 'no part came while the vendor was sending'
-    await within(answering.parts.next(), what, timeoutMs)
+    await patience.waitOnce(answering.parts.next(), what)
     client.abort(new Error('the client left'))
     return toCheck('cancel', name, await problemsAfterAbort(fixture, drain(answering.parts)))
   })
@@ -48,7 +48,7 @@ export async function checkHang(
   request: TestRequest,
   on: string,
 ): Promise<Check> {
-  const { provider, vendor, timeoutMs } = fixture
+  const { provider, vendor, patience } = fixture
   vendor.answer({ pieces: [], ending: 'silent' })
   const before = vendor.requests.length
   return withClient('hang', on, async (client) => {
@@ -60,26 +60,67 @@ export async function checkHang(
       return 'asked' as const
     }
     const what = 'no request reached the vendor'
-    const first = await within(Promise.race([reading, asked()]), what, timeoutMs)
+    const first = await patience.waitOnce(Promise.race([reading, asked()]), what)
     if (first !== 'asked') return skipped('hang', on, NO_UPSTREAM)
     client.abort(new Error('the client left'))
     return toCheck('hang', on, await problemsAfterAbort(fixture, reading))
   })
 }
 
+/**
+ * Checks the signal of a request when its call is aborted while the vendor is silent. It may be the call's own or one that is
+ * derived from it.
+ */
+export async function checkSignal(
+  { provider, vendor, patience }: Fixture,
+  request: TestRequest,
+  on: string,
+): Promise<Check> {
+  const { host } = provider
+  vendor.answer({ pieces: [], ending: 'silent' })
+  // The call may be the second one: a plugin may keep the signal of the first.
+  return withClient('signal', on, async (client) => {
+    const asked = Promise.withResolvers<AbortSignal | undefined>()
+    host.onRequest = asked.resolve
+    const reading = provider.ask(request, client.signal).then(({ parts }) => drain(parts))
+    const ended = reading.then(
+      () => 'ended' as const,
+      () => 'ended' as const,
+    )
+    const signal = await patience.waitOnce(Promise.race([asked.promise, ended]), 'no request')
+    host.onRequest = undefined
+    if (signal === 'ended') return skipped('signal', on, 'no request was made with host.request')
+    const aborted = new Promise<void>((resolve) => {
+      if (signal?.aborted) resolve()
+      signal?.addEventListener('abort', () => resolve())
+    })
+    const problem = 'a request was made without the signal of its call'
+    if (!signal) return toCheck('signal', on, [problem])
+    if (signal.aborted) return toCheck('signal', on, ['a request has the signal of another call'])
+    client.abort(new Error('the client left'))
+    const followed = await patience
+      .wait(
+        aborted.then(() => true),
+        problem,
+      )
+      .catch(() => false)
+    return toCheck('signal', on, followed ? [] : [problem])
+  })
+}
+
 export async function checkPressure(fixture: Fixture, one: Case): Promise<Check> {
   const { name, answer } = one.transcript
-  const { provider, vendor, timeoutMs } = fixture
+  const { provider, vendor, patience } = fixture
   const loop = answer && (await repeatableEvent(fixture, one, answer))
   if (!loop) return skipped('back-pressure', name, 'no event of this answer can be repeated')
   vendor.answer(toFakeResponse(answer, endless(loop), 'hang'))
   return withClient('back-pressure', name, async (client) => {
-    const answering = await within(provider.ask(one.request, client.signal), 'no answer', timeoutMs)
+    const answering = await patience.waitOnce(provider.ask(one.request, client.signal), 'no answer')
     if (!answering.streamed) return skipped('back-pressure', name, 'it returns no stream')
-    await within(answering.parts.next(), 'no part came from an endless answer', timeoutMs)
+    await patience.waitOnce(answering.parts.next(), 'no part came from an endless answer')
     const request = vendor.requests.at(-1)!
     const taken = () => request.takenBytes
-    if (!(await stopsReading(taken, timeoutMs))) {
+    if (!(await stopsReading(taken, patience.ms))) {
       const mib = (taken() / 1024 / 1024).toFixed(1)
       const problem = `${mib} MiB were read from the vendor, and no end, although the client did not read`
       return toCheck('back-pressure', name, [problem])
@@ -88,9 +129,9 @@ export async function checkPressure(fixture: Fixture, one: Case): Promise<Check>
     // What has arrived may be much to read: it is the single part that has a deadline, and all of them a longer one.
     const problem = 'it did not continue when the client read again'
     const readOn = async () => {
-      while (taken() === still) await within(answering.parts.next(), problem, timeoutMs)
+      while (taken() === still) await patience.waitOnce(answering.parts.next(), problem)
     }
-    await within(readOn(), problem, 10 * timeoutMs)
+    await patience.waitOnce(readOn(), problem, 10 * patience.ms)
     return toCheck('back-pressure', name, [])
   })
 }
@@ -112,16 +153,16 @@ async function withClient(
 }
 
 async function problemsAfterAbort(
-  { vendor, timeoutMs }: Fixture,
+  { vendor, patience }: Fixture,
   reading: Promise<unknown>,
 ): Promise<string[]> {
   const { aborted } = vendor.requests.at(-1)!
   const problems: string[] = []
   const note = (error: Error) => void problems.push(error.message)
   const ended = reading.catch(() => {})
-  await within(ended, 'the answer did not end after the abort', timeoutMs).catch(note)
+  await patience.waitOnce(ended, 'the answer did not end after the abort').catch(note)
   const open = 'the connection to the vendor was not closed after the abort'
-  await within(aborted, open, timeoutMs).catch(note)
+  await patience.waitOnce(aborted, open).catch(note)
   return problems
 }
 
@@ -192,8 +233,6 @@ async function stopsReading(taken: () => number, timeoutMs: number): Promise<boo
 // Checks that answers do not influence each other, and that neither time nor memory grows faster than the input.
 
 const AT_ONCE = 6
-const CALLS = 200
-const MAX_HEAP_BYTES = 2 * 1024 * 1024
 
 /** Checks the same answer after one that was cut, and several at once. */
 export async function checkRepeat(fixture: Fixture, { transcript, request }: Case): Promise<Check> {
@@ -235,13 +274,21 @@ export async function checkTime(fixture: Fixture, one: Case): Promise<Check> {
 
 export async function checkMemory(fixture: Fixture, { transcript, request }: Case): Promise<Check> {
   const { name, answer } = transcript
+  const { provider, vendor } = fixture
   if (!answer) return skipped('memory', name, NO_UPSTREAM)
-  const bytes = await heapGrowth(CALLS, () => replay(fixture, request, answer))
-  if (bytes === undefined) return skipped('memory', name, 'memory is measured by testPlugin only')
-  const mib = (bytes / 1024 / 1024).toFixed(1)
-  return toCheck(
-    'memory',
+  const kept: unknown[][] = [
+    vendor.requests as ReceivedRequest[],
+    provider.thrown,
+    provider.host.logLines,
+  ]
+  const calls = vendor.requests.length
+  return checkHeap(
+    'calls',
     name,
-    bytes > MAX_HEAP_BYTES ? [`${CALLS} calls leave ${mib} MiB behind`] : [],
+    async () => {
+      await replay(fixture, request, answer)
+      for (const list of kept) list.length = 0
+    },
+    calls,
   )
 }

@@ -7,14 +7,13 @@ import {
   type FakeResponse,
 } from '../fake-upstream.ts'
 import type { IsolatedHost } from '../hosts.ts'
-import { within } from '../provider-under-test.ts'
-import { heapGrowth } from '../measure.ts'
+import { checkHeap } from '../measure.ts'
 import {
   describeError,
-  skipped,
   toCheck,
   type Check,
   type KitOptions,
+  type Patience,
   notFailure,
 } from '../report.ts'
 import { containsSecret } from '../secrets.ts'
@@ -30,7 +29,7 @@ export interface ServiceOptions extends KitOptions {
 export interface ServiceFixture {
   readonly host: IsolatedHost
   readonly service: FakeUpstream
-  readonly timeoutMs: number
+  readonly patience: Patience
   readonly thrown: unknown[]
 }
 
@@ -44,11 +43,8 @@ interface AbortedWork {
 
 export const KEY = 'Kx7Qm2Vt9Lp4Zw8RfN3bT6yH'
 
-const CALLS = 200
-const MAX_HEAP_BYTES = 2 * 1024 * 1024
-
 export async function checkCancel(
-  { service, timeoutMs }: ServiceFixture,
+  { service, patience }: ServiceFixture,
   work: AbortedWork,
 ): Promise<Check> {
   const arrived = Promise.withResolvers<ReceivedRequest>()
@@ -64,10 +60,10 @@ export async function checkCancel(
     () => undefined,
   )
   try {
-    const request = await within(arrived.promise, 'no request', timeoutMs)
+    const request = await patience.waitOnce(arrived.promise, 'no request')
     client.abort(new Error(`${work.name} is given up`))
-    const problem = await within(ended, `${work.name} did not end`, timeoutMs)
-    await within(request.aborted, 'the connection was not closed', timeoutMs)
+    const problem = await patience.waitOnce(ended, `${work.name} did not end`)
+    await patience.waitOnce(request.aborted, 'the connection was not closed')
     return toCheck('cancel', null, problem === undefined ? [] : [problem])
   } catch (error) {
     return toCheck('cancel', null, [describeError(error)])
@@ -83,34 +79,25 @@ export function checkSecrets({ thrown, host }: ServiceFixture, secrets: readonly
   return toCheck('secrets', null, problems)
 }
 
-export async function checkClose(
-  instance: Closable,
-  { timeoutMs }: ServiceFixture,
-): Promise<Check> {
+export async function checkClose(instance: Closable, { patience }: ServiceFixture): Promise<Check> {
   const closing = (async () => instance.close?.())()
-  const problem = await within(closing, 'it did not close', timeoutMs).then(
-    () => undefined,
-    describeError,
-  )
+  const problem = await patience
+    .wait(closing, 'it did not close')
+    .then(() => undefined, describeError)
   return toCheck('close', null, problem === undefined ? [] : [problem])
 }
 
 /** Checks that many calls leave little behind. @param what their name, for messages */
 export async function checkMemory(
-  { host, service }: ServiceFixture,
+  { host, service, thrown }: ServiceFixture,
   what: string,
   call: () => Promise<unknown>,
 ): Promise<Check> {
-  const requests = service.requests as ReceivedRequest[]
-  const bytes = await heapGrowth(CALLS, async () => {
+  const kept: unknown[][] = [service.requests as ReceivedRequest[], host.logLines, thrown]
+  return checkHeap(what, null, async () => {
     await call()
-    requests.length = 0
-    host.requests.length = 0
+    for (const list of kept) list.length = 0
   })
-  if (bytes === undefined) return skipped('memory', null, 'memory is measured by testPlugin only')
-  const mib = (bytes / 1024 / 1024).toFixed(1)
-  const problem = `${CALLS} ${what} leave ${mib} MiB behind`
-  return toCheck('memory', null, bytes > MAX_HEAP_BYTES ? [problem] : [])
 }
 
 // Statuses with which services refuse, and the classes of failures that describe them.

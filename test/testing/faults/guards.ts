@@ -262,7 +262,7 @@ const STREAMS = [
       },
     },
   ),
-  fault('cards', 'cuts', 'fails on half a character', [
+  fault('cards', ['cuts', 'pads'], 'fails on half a character', [
     [LOOK, "if (!piece.isWellFormed()) throw new Error('half a character')\n          " + LOOK],
   ]),
   fault('check', ['cuts', 'pads', 'output'], 'the reach is too short', [
@@ -347,11 +347,11 @@ const CONDUCT = [
     ],
   ]),
   fault('check', 'local', 'asks a service', [
-    ['options: v.strictObject({', 'options: v.strictObject({ url: v.optional(v.string()),'],
+    ['options: v.strictObject({', 'options: v.strictObject({ url: v.pipe(v.string(), v.url()),'],
     ['setup({ prefix }) {', 'setup({ prefix, url }, host) {'],
     [
       CHECK,
-      "if (url) host.request({ url, method: 'GET', signal: AbortSignal.timeout(1000) }).then((response) => response.text(), () => {})\n      " +
+      "host.request({ url, method: 'GET', signal: AbortSignal.timeout(1000) }).then((response) => response.text(), () => {})\n      " +
         CHECK,
     ],
   ]),

@@ -9,6 +9,8 @@ import { filesOf, type Variant } from './bases.ts'
 
 /** Checks of what only a process of its own shows. */
 const OF_PROCESSES = ['console', 'own connections', 'uncaught', 'handles']
+/** Checks of what all others have brought about. */
+const OF_ALL = [...OF_PROCESSES, 'secrets']
 /** Checks that take seconds and run alone. */
 const MEASURED = ['memory', 'time']
 /** A short wait for plugins that do not end, so that a run over all of them takes minutes. */
@@ -32,7 +34,7 @@ export function isCaught({ checks }: Variant, failures: readonly string[]): bool
 async function play(variant: Variant, seed: number): Promise<KitReport> {
   const { checks } = variant
   const [check] = checks
-  const only = checks.length === 1 && !OF_PROCESSES.includes(check!) ? { only: check! } : {}
+  const only = checks.length === 1 && !OF_ALL.includes(check!) ? { only: check! } : {}
   const timeoutMs = checks.length === 0 ? PATIENCE_MS : STALLED_MS
   const alone =
     variant.endless || checks.some((one) => [...OF_PROCESSES, ...MEASURED].includes(one))
