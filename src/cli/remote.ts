@@ -298,7 +298,8 @@ export async function showConsole(admin: Admin, args: Arguments): Promise<void> 
     throw new CommandError('The console is a page of a running gateway: use --url, not --data.', 2)
   }
   const { data } = await admin.ask('POST', '/session/once', {})
-  const link = { url: `${admin.url}/console#token=${data.token}`, expires_at: data.expires_at }
+  const base = data.public_url ?? admin.url
+  const link = { url: `${base}/console#token=${data.token}`, expires_at: data.expires_at }
   print(args, link, () => `${link.url}\nIt signs in once, until ${link.expires_at}.\n`)
   if (args.on.has('open')) await open(link.url)
 }

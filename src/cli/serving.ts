@@ -116,7 +116,13 @@ export async function tell(
   const hints = config.extends === 'starter' ? await starterHints(process.env) : []
   // What stands in a log is no credential: the link is for the person at the terminal.
   const [token] = isTerminal && config.admin.console ? tokensOf(config) : []
-  const link = token && (await signInLink(callableUrl(url), token, gateway.runtime.credentials))
+  const link =
+    token &&
+    (await signInLink(
+      config.server.publicUrl ?? callableUrl(url),
+      token,
+      gateway.runtime.credentials,
+    ))
   process.stdout.write(welcome(report, gateway, url, hints, link))
 }
 

@@ -1,4 +1,5 @@
 /** Requests to the gateway: cancelled with their screen, errors in the API's words, amounts as they were sent. */
+import { at } from './base.ts'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { readAnswer } from './amounts.ts'
 
@@ -61,7 +62,7 @@ async function send(method: string, path: string, ask: Ask = {}): Promise<Respon
   if (revision !== undefined && revision !== null) headers.set('if-match', `"${revision}"`)
   if (key !== undefined) headers.set('authorization', `Bearer ${key}`)
   try {
-    return await fetch(path, {
+    return await fetch(at(path), {
       method,
       headers,
       credentials: key === undefined ? 'same-origin' : 'omit',

@@ -1,4 +1,5 @@
 /** The gateway's stream of events, while the page is visible. */
+import { at } from './base.ts'
 import { useEffect, useRef, useState } from 'preact/hooks'
 
 /** Time after which a hidden page stops listening. */
@@ -70,7 +71,7 @@ class Listener {
   open(): void {
     if (this.#source) return
     clearTimeout(this.#timer)
-    const source = new EventSource(this.#path)
+    const source = new EventSource(at(this.#path))
     this.#source = source
     for (const type of this.#types) {
       source.addEventListener(type, ({ data }: MessageEvent) =>

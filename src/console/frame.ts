@@ -1,4 +1,5 @@
 /** The frame of every screen of an operator: places, search, alerts, preferences, and who is signed in. */
+import { at } from './base.ts'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { call, useAnswer } from './api.ts'
 import type { Status } from '../server/admin/resources/gateway.ts'
@@ -174,7 +175,7 @@ function Account() {
   const who = session.value
   const signOut = async () => {
     await call('DELETE', '/admin/session').catch(() => {})
-    location.assign('/console')
+    location.assign(at('/console'))
   }
   if (!who) return null
   return html`<details class="menu">
@@ -268,7 +269,7 @@ function Banners({ status }: { readonly status: Status | undefined }) {
     ${
       isOutdated &&
       html`<${Notice} tone="warn">
-        The gateway serves a newer console. <a href=${location.pathname} target="_self">Reload</a>
+        The gateway serves a newer console. <a href=${place.value.path} target="_self">Reload</a>
       <//>`
     }
     ${

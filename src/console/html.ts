@@ -1,13 +1,20 @@
 /** Markup: HTML in template literals, without a compiler. */
+import { at } from './base.ts'
 import htm from 'htm'
 import { h, type VNode } from 'preact'
 
 export type Content = VNode | string | number | null | undefined | false | readonly Content[]
 
-/** Makes an element anew each time: one that the library kept would keep its page, with the secrets of that page. */
+/**
+ * Makes an element anew each time: one that the library kept would keep its page, with the secrets of that page. A link to a path
+ * leads to that path of the gateway.
+ */
 function element(this: number[], ...parts: Parameters<typeof h>): VNode {
   this[0] = 3
-  return h(...parts)
+  const [type, props, ...children] = parts as [string, { readonly href?: unknown } | null]
+  const { href } = props ?? {}
+  if (type !== 'a' || typeof href !== 'string' || !href.startsWith('/')) return h(...parts)
+  return h(type, { ...props, href: at(href) }, ...children)
 }
 
 const build = htm.bind(element) as unknown as (

@@ -1,4 +1,5 @@
 /** What all screens share: the address, who is signed in, and what the reader prefers. */
+import { at, withoutBase } from './base.ts'
 import { signal } from '@preact/signals'
 import type { Zone } from './format.ts'
 import type { Right } from '../server/admin/resources/rights.ts'
@@ -34,9 +35,9 @@ let reasonToStay: () => string | undefined = noReason
 
 /** Goes to another address of the console. @param options.replace without an entry in the history */
 export function go(href: string, { replace = false } = {}): void {
-  const url = new URL(href, location.href)
+  const url = new URL(href.startsWith('/') ? at(href) : href, location.href)
   if (url.origin !== location.origin) return
-  if (url.pathname !== place.value.path && !mayLeave()) return
+  if (withoutBase(url.pathname) !== place.value.path && !mayLeave()) return
   if (url.href !== location.href) {
     history[replace ? 'replaceState' : 'pushState'](null, '', url.href)
   }
@@ -75,8 +76,8 @@ export function stayWhile(reason: () => string | undefined): () => void {
 
 export function followAddress(): void {
   addEventListener('popstate', () => {
-    if (location.pathname !== place.value.path && !mayLeave()) {
-      history.pushState(null, '', withPath(place.value))
+    if (withoutBase(location.pathname) !== place.value.path && !mayLeave()) {
+      history.pushState(null, '', at(withPath(place.value)))
       return
     }
     place.value = readPlace()
@@ -89,7 +90,7 @@ export function followAddress(): void {
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return
     const link = event.target instanceof Element ? event.target.closest('a') : null
     if (!link || link.target !== '' || link.hasAttribute('download')) return
-    if (!/^\/(console|me)(\/|\?|$)/.test(link.getAttribute('href') ?? '')) return
+    if (!/^\/(console|me)(\/|\?|$)/.test(withoutBase(link.getAttribute('href') ?? ''))) return
     event.preventDefault()
     go(link.href)
   })
@@ -136,7 +137,7 @@ function withPath({ path, query }: Place): string {
 }
 
 function readPlace(): Place {
-  return { path: location.pathname, query: new URLSearchParams(location.search) }
+  return { path: withoutBase(location.pathname), query: new URLSearchParams(location.search) }
 }
 
 function readPreferences(): Preferences {

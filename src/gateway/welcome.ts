@@ -34,8 +34,8 @@ export function welcome(
   hints: readonly string[] = [],
   consoleLink?: string,
 ): string {
-  const url = callableUrl(listening)
   const { catalog, config } = gateway.runtime
+  const url = config.server.publicUrl ?? callableUrl(listening)
   const model = catalog.all().find(({ modality }) => modality === 'chat')
   const rows: readonly (readonly [string, string | undefined])[] = [
     ['API key', keyText(report)],

@@ -45,6 +45,8 @@ export class ConsolePages {
   async answer(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
     const files = await this.#files()
     if (!files) return false
+    const { basePath } = this.#gateway.runtime.config.server
+    const page = pageOf(files, basePath)
     const path = request.url!.split('?', 1)[0]!
     const [, version, name] = /^\/console\/a\/(\w+)\/(.+)$/.exec(path) ?? []
     if (name !== undefined) {
@@ -54,18 +56,18 @@ export class ConsolePages {
       return true
     }
     if (path.slice(path.lastIndexOf('/')).includes('.')) return false
-    const etag = `"${files.version}"`
+    const etag = `"${files.version}${basePath}"`
     const headers = {
       'cache-control': 'no-cache',
       etag,
-      'content-security-policy': files.policy,
+      'content-security-policy': page.policy,
     }
     if (request.headers['if-none-match'] === etag) {
       response.writeHead(304, { ...ownHeaders(), ...headers })
       response.end()
       return true
     }
-    await write(request, response, files.shell, headers)
+    await write(request, response, page.shell, headers)
     return true
   }
 
@@ -118,6 +120,14 @@ interface ConsoleFiles {
   readonly version: string
   /** Files by path below `/console/a/<version>/`. */
   readonly files: ReadonlyMap<string, ConsoleFile>
+  /** Text of the page, before the addresses are put into it. */
+  readonly shell: string
+  readonly preloaded: readonly string[]
+  /** Pages by the path that stands before those of the gateway. */
+  readonly pages: Map<string, ConsolePage>
+}
+
+interface ConsolePage {
   readonly shell: ConsoleFile
   readonly policy: string
 }
@@ -153,24 +163,37 @@ async function loadConsole(): Promise<ConsoleFiles> {
   const digest = createHash('sha256')
   for (const [path, text] of texts) digest.update(`${path}\0${text.length}\0`).update(text)
   const version = digest.digest('hex').slice(0, 16)
-  const base = `/console/a/${version}/`
+  const shell = texts.get(SHELL)!
+  const preloaded = modulesIn(texts)
+  texts.delete(SHELL)
+  const files = [...texts].map(
+    ([path, text]) => [path, fileOf(TYPES[extname(path)]!, text)] as const,
+  )
+  return { version, files: new Map(files), shell, preloaded, pages: new Map() }
+}
+
+/** The page of a configuration, whose addresses begin with a path. */
+function pageOf({ version, shell, preloaded, pages }: ConsoleFiles, path: string): ConsolePage {
+  const made = pages.get(path)
+  if (made) return made
+  const base = `${path}/console/a/${version}/`
   const imports = Object.fromEntries(
     LIBRARIES.map(({ name, file }) => [name, `${base}vendor/${file}`]),
   )
   const map = JSON.stringify({ imports })
-  const shell = texts
-    .get(SHELL)!
+  const links = preloaded.map((file) => `<link rel="modulepreload" href="${base}${file}" />`)
+  const text = shell
     .replace('{importmap}', `<script type="importmap">${map}</script>`)
-    .replace('{preloads}', preloads(texts, base))
+    .replace('{preloads}', links.join('\n    '))
     .replace('{app}', `app${SCRIPT}`)
+    .replace('{path}', path)
     .replaceAll('{base}', base)
-  texts.delete(SHELL)
-  return {
-    version,
-    files: new Map([...texts].map(([path, text]) => [path, fileOf(TYPES[extname(path)]!, text)])),
-    shell: fileOf('text/html; charset=utf-8', shell),
+  const page = {
+    shell: fileOf('text/html; charset=utf-8', text),
     policy: policyFor(IS_CHECKOUT ? map : undefined),
   }
+  pages.set(path, page)
+  return page
 }
 
 function hasLibraries(): boolean {
@@ -215,8 +238,8 @@ function withoutTypes(text: string): string {
   }
 }
 
-/** Lists all modules that the first one needs, so that their depth costs one round trip. */
-function preloads(texts: ReadonlyMap<string, string>, base: string): string {
+/** All modules that the first one needs, which the page names, so that their depth costs one round trip. */
+function modulesIn(texts: ReadonlyMap<string, string>): string[] {
   const modules = new Set<string>()
   const visit = (path: string): void => {
     if (modules.has(path) || !texts.has(path)) return
@@ -228,8 +251,6 @@ function preloads(texts: ReadonlyMap<string, string>, base: string): string {
   }
   visit(`app${SCRIPT}`)
   return [...modules]
-    .map((path) => `<link rel="modulepreload" href="${base}${path}" />`)
-    .join('\n    ')
 }
 
 /** @param importMap text of the one script that is in the page itself */

@@ -155,19 +155,28 @@ export function checkHead(request: IncomingMessage): GatewayError | undefined {
 }
 
 /**
- * The target as path and query: without scheme and authority, with runs of `/` made one, without a `/` at its end and with a
+ * The target as path and query: without scheme, authority and the path that a proxy has before the gateway, with runs of `/` made one, without a `/` at its end and with a
  * doubled `/v1` made one, because base URLs are often mis-set.
  */
-export function tidyUrl(target: string): string {
+export function tidyUrl(target: string, basePath = ''): string {
   const authority = /^https?:\/\/[^/?]*/i.exec(target)?.[0] ?? ''
   const rest = target.slice(authority.length)
-  const url = authority && !rest.startsWith('/') ? `/${rest}` : rest
+  const given = authority && !rest.startsWith('/') ? `/${rest}` : rest
+  const url = basePath === '' ? given : withoutBase(given, basePath)
   const query = url.indexOf('?')
   const path = query < 0 ? url : url.slice(0, query)
   let tidy = path.replace(/\/{2,}/g, '/')
   while (tidy.startsWith('/v1/v1/')) tidy = tidy.slice(3)
   if (tidy.length > 1 && tidy.endsWith('/')) tidy = tidy.slice(0, -1)
   return tidy === path ? url : tidy + url.slice(path.length)
+}
+
+/** A proxy may keep the path that it has before the gateway, or strip it. */
+function withoutBase(url: string, basePath: string): string {
+  if (!url.startsWith(basePath)) return url
+  const rest = url.slice(basePath.length)
+  if (rest === '' || rest.startsWith('?')) return `/${rest}`
+  return rest.startsWith('/') ? rest : url
 }
 
 /**

@@ -57,7 +57,7 @@ export function createHandler(
       const { status, headers } = problem
       return refuse(request, response, requestId(), { status, headers, body: toErrorBody(problem) })
     }
-    request.url = tidyUrl(request.url ?? '/')
+    request.url = tidyUrl(request.url ?? '/', gateway.runtime.config.server.basePath)
     if (request.method === 'OPTIONS' && !isForOperators(request.url)) {
       return preflight(request, response)
     }
@@ -234,7 +234,10 @@ function answerProbe(
       gateway.runtime.config.admin.console &&
       headers.accept?.includes('text/html')
     ) {
-      response.writeHead(302, { location: '/console', 'cache-control': 'no-store' })
+      response.writeHead(302, {
+        location: `${gateway.runtime.config.server.basePath}/console`,
+        'cache-control': 'no-store',
+      })
       response.end()
       return true
     }

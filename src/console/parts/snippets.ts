@@ -1,4 +1,5 @@
 /** Ways to call the gateway, with a model that it has. */
+import { ownAddress } from '../base.ts'
 import { useAnswer } from '../api.ts'
 import { html } from '../html.ts'
 import { Code } from './copy.ts'
@@ -31,7 +32,7 @@ export function Snippets({
 }
 
 function snippets(secret: string, model: string) {
-  const base = `${location.origin}/v1`
+  const base = `${ownAddress()}/v1`
   const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }] })
   const quoted = secret === VARIABLE ? `os.environ["${secret.slice(1)}"]` : `"${secret}"`
   return [
@@ -45,7 +46,7 @@ function snippets(secret: string, model: string) {
     },
     {
       label: 'Coding client',
-      text: `export OPENAI_BASE_URL=${base}\nexport OPENAI_API_KEY=${secret}\nexport ANTHROPIC_BASE_URL=${location.origin}\nexport ANTHROPIC_AUTH_TOKEN=${secret}`,
+      text: `export OPENAI_BASE_URL=${base}\nexport OPENAI_API_KEY=${secret}\nexport ANTHROPIC_BASE_URL=${ownAddress()}\nexport ANTHROPIC_AUTH_TOKEN=${secret}`,
     },
   ]
 }

@@ -1,4 +1,5 @@
 /** One account: its money, its bookings, its keys, its statement. */
+import { at } from '../base.ts'
 import { useState, useMemo } from 'preact/hooks'
 import {
   useAnswer,
@@ -176,7 +177,7 @@ function Bookings({ id }: { readonly id: string }) {
   const path = withQuery(`/admin/accounts/${id}/ledger`, parameters)
   const list = usePages<LedgerRow>(path, 'before')
   const csv = `${path}${path.includes('?') ? '&' : '?'}format=csv`
-  useKeys({ x: () => location.assign(csv) })
+  useKeys({ x: () => location.assign(at(csv)) })
   const isEmpty = !list.loading && !list.error && list.rows.length === 0
   return html`<div class="screen">
     <div class="screen-head"><${Filters} filters=${KINDS} /><div class="screen-actions"><a class="button quiet" href=${csv} download>CSV</a></div></div>
@@ -432,7 +433,7 @@ function Statement({ id }: { readonly id: string }) {
   const month = place.value.query.get('month') ?? new Date().toISOString().slice(0, 7)
   const path = withQuery(`/admin/accounts/${id}/statement`, { month })
   const answer = useAnswer<Read<StatementAnswer>>(path)
-  useKeys({ x: () => location.assign(`${path}&format=csv`) })
+  useKeys({ x: () => location.assign(at(`${path}&format=csv`)) })
   return html`<div class="screen statement">
     <div class="screen-head no-print">
       <label class="actions">Month, UTC <input type="month" value=${month} onChange=${(event: Event) => setQuery({ month: (event.target as HTMLInputElement).value || undefined })} /></label>

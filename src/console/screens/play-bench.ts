@@ -1,4 +1,5 @@
 /** The Playground without the choice of a key: a model, its form, the answer, and what was sent and received. */
+import { ownAddress } from '../base.ts'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { toApiError, type ApiError } from '../api.ts'
 import { html, type Content } from '../html.ts'
@@ -544,9 +545,9 @@ function Sound({ sound, exchange }: { readonly sound: Blob; readonly exchange: E
 }
 
 function RequestTab({ request }: { readonly request: PlayRequest }) {
-  const sdk = sdkOf(request, location.origin)
+  const sdk = sdkOf(request, ownAddress())
   return html`<div class="stack">
-    <${Code} label="curl" text=${curlOf(request, location.origin)} />
+    <${Code} label="curl" text=${curlOf(request, ownAddress())} />
     ${sdk && html`<${Code} label="OpenAI SDK (Python)" text=${sdk} />`}
   </div>`
 }

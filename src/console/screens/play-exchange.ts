@@ -1,4 +1,5 @@
 /** One call of the Playground: sent, read as it arrives, stopped when its screen is left. Nothing of it is stored. */
+import { at } from '../base.ts'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { readAnswer } from '../amounts.ts'
 import { ApiError, toApiError } from '../api.ts'
@@ -117,7 +118,7 @@ async function exchangeOf(
   }
   change({})
   try {
-    const response = await fetch(request.path, {
+    const response = await fetch(at(request.path), {
       method: 'POST',
       signal,
       credentials: 'omit',

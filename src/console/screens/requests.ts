@@ -1,4 +1,5 @@
 /** Requests: why a call failed, its cost, and who made it. */
+import { at, ownAddress } from '../base.ts'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { usePages, withQuery, type Pages, useAnswer } from '../api.ts'
 import type { ShownCall, ShownDetails, RequestContent } from '../answers.ts'
@@ -88,7 +89,7 @@ export function Requests() {
   )
   useKeys({
     l: () => setQuery({ live: live ? undefined : 'on' }, { replace: true }),
-    x: () => location.assign(csvOf(path)),
+    x: () => location.assign(at(csvOf(path))),
   })
   const isEmpty = !list.loading && !list.error && list.rows.length === 0
   return html`<div class="screen">
@@ -433,7 +434,7 @@ function Waterfall({ call }: { readonly call: ShownDetails }) {
 
 function curlOf({ method, endpoint, model, stream }: ShownDetails): string {
   const body = JSON.stringify({ ...(model && { model }), '…': '…', ...(stream && { stream }) })
-  const head = `curl ${method === 'GET' ? '' : `-X ${method} `}${location.origin}${endpoint} \\\n  -H "Authorization: Bearer $API_KEY"`
+  const head = `curl ${method === 'GET' ? '' : `-X ${method} `}${ownAddress()}${endpoint} \\\n  -H "Authorization: Bearer $API_KEY"`
   return method === 'GET'
     ? head
     : `${head} \\\n  -H "Content-Type: application/json" \\\n  -d '${body.replace('"…":"…"', '…')}'`

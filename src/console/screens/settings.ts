@@ -1,4 +1,5 @@
 /** Settings: the configuration, changes by operators, alerts, and the state of the processes. */
+import { at } from '../base.ts'
 import { useMemo, useState } from 'preact/hooks'
 import { html, type Content } from '../html.ts'
 import { Tabs } from '../parts/tabs.ts'
@@ -305,7 +306,7 @@ function AuditLog() {
   const open = query.get('open') ?? undefined
   const row = list.rows.find(({ id }) => id === open)
   const csv = `${path}${path.includes('?') ? '&' : '?'}format=csv`
-  useKeys({ x: () => allows('people') && location.assign(csv) })
+  useKeys({ x: () => allows('people') && location.assign(at(csv)) })
   if (!allows('people')) return html`<${Notice}>The audit log is shown to the role admin.<//>`
   const isEmpty = !list.loading && !list.error && list.rows.length === 0
   return html`<div class="stack">

@@ -1,4 +1,5 @@
 /** Usage: who spent what, on which model, when; and whether the ledger says the same. */
+import { at } from '../base.ts'
 import { useMemo, useRef } from 'preact/hooks'
 import { useAnswer, withQuery } from '../api.ts'
 import type { Rollup, UsageAnswer, Usd, Agreement } from '../answers.ts'
@@ -35,7 +36,7 @@ export function Usage() {
   const answer = useAnswer<UsageAnswer>(path)
   const screen = useRef<HTMLDivElement>(null)
   useKeys({
-    x: () => location.assign(csvOf(path)),
+    x: () => location.assign(at(csvOf(path))),
     b: () => screen.current?.querySelector<HTMLElement>('[aria-label=By]')?.focus(),
   })
   return html`<div class="screen" ref=${screen}>

@@ -106,7 +106,8 @@ export function addSessionRoutes(
       const ticket = { kind: 'link', token: subject.token } as const
       const { secret, expiresAt } = await gateway.runtime.credentials.ticket(ticket)
       event.res.status = 201
-      return { data: { token: secret, expires_at: moment(expiresAt) } }
+      const { publicUrl = null } = gateway.runtime.config.server
+      return { data: { token: secret, expires_at: moment(expiresAt), public_url: publicUrl } }
     },
   }
   for (const route of SESSION_ROUTES) {
