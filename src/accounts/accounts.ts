@@ -65,6 +65,8 @@ class KnownKeys {
       ...atMost(CACHE_ENTRIES),
       ttl: TTL_MS,
       ttlResolution: 0,
+      // What is over stays until it is replaced, for callers whom an old answer serves better than none.
+      noDeleteOnStaleGet: true,
       perf: { now: init.now },
     })
   }
@@ -76,6 +78,11 @@ class KnownKeys {
    */
   peek(sha256: string): ResolvedKey | null | undefined {
     return this.#cache.get(sha256)?.known
+  }
+
+  /** The last answer about a secret, however old; undefined where there was none. */
+  remembered(sha256: string): ResolvedKey | null | undefined {
+    return this.#cache.get(sha256, { allowStale: true })?.known
   }
 
   /** The key of a secret, from the cache or the records. Concurrent look-ups of one secret share one load. */
@@ -185,6 +192,11 @@ export class Accounts {
 
   find(sha256: string): ResolvedKey | null | Promise<ResolvedKey | null> {
     return this.#known.find(sha256)
+  }
+
+  /** The last answer about a secret, however old; undefined where there was none. */
+  remembered(sha256: string): ResolvedKey | null | undefined {
+    return this.#known.remembered(sha256)
   }
 
   reload(sha256: string): Promise<ResolvedKey | null> {

@@ -52,6 +52,7 @@ export function toKeyChange({ name, disabled, ...given }: Named & GivenKeySettin
 
 /** An account after a change, without its new revision. @throws InvalidRequest for a malformed member */
 export function changedAccount(account: Account, change: AccountChange): Account {
+  checkLists(change)
   return changed(ACCOUNT_SETTINGS, account, change)
 }
 
@@ -63,9 +64,15 @@ export function changedKey(key: Key, change: KeyChange): Key {
 
 /** @throws InvalidRequest for a malformed member */
 export function checkKeyChange(change: KeyChange): void {
-  const { models } = change
   checkChange(KEY_SETTINGS, change)
-  need(models == null || models.length > 0, 'models', 'null or a list with at least one model')
+  checkLists(change)
+}
+
+/** An empty list would allow nothing, or deny nothing: null says the latter. */
+function checkLists({ models, denyModels }: Pick<KeyChange, 'models' | 'denyModels'>): void {
+  const expected = 'null or a list with at least one model'
+  need(models == null || models.length > 0, 'models', expected)
+  need(denyModels == null || denyModels.length > 0, 'deny_models', expected)
 }
 
 function checkChange(settings: Settings, change: Named): void {

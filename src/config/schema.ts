@@ -180,6 +180,7 @@ const server = v.pipe(
     ),
     trustedProxies: v.optional(v.array(network), []),
     limits: v.optional(limits, {}),
+    modelsByKey: v.optional(FLAG, true),
     tls: v.optional(listenerTls),
   }),
   v.check(

@@ -10,13 +10,82 @@ export const MAX_CANDIDATES = 10
 
 export { isAllowed } from './names.ts'
 
+/** Lists of models, of a key or of an account for all of its keys. Entries are ids, other names, or `vendor/*`. */
+export interface ModelLists {
+  /** The only models that may be used; absent: all. */
+  readonly models?: readonly string[] | undefined
+  /** Models that may not be used, also where `models` has them. */
+  readonly denyModels?: readonly string[] | undefined
+}
+
+/** A key with its account: a model has to pass the lists of both. */
+export interface ListChain {
+  readonly key: ModelLists
+  readonly account: ModelLists
+}
+
+/** Whether no list of the chain keeps the key from a model. */
+export function mayUse(chain: ListChain, id: string, catalog: Catalog): boolean {
+  return refusing(chain, id, catalog) === undefined
+}
+
+/** @throws Forbidden for a model that a list of the chain keeps the key from; its message says whose list it is */
+export function checkLists(chain: ListChain, { id }: Model, catalog: Catalog): void {
+  const refused = refusing(chain, id, catalog)
+  if (refused === undefined) return
+  const usable = catalog.offered().filter((one) => mayUse(chain, one.id, catalog))
+  throw new Forbidden(
+    'model_not_allowed',
+    `${id} ${refused}. Models that this key may use: ${modelNames(usable)}.`,
+  )
+}
+
+/** Whether any list of the chain narrows the models. */
+export function hasLists({ key, account }: ListChain): boolean {
+  return Boolean(key.models ?? key.denyModels ?? account.models ?? account.denyModels)
+}
+
+/** The words for the first list that keeps the key from a model. */
+function refusing({ key, account }: ListChain, id: string, catalog: Catalog): string | undefined {
+  return (
+    refusingOf(key, id, catalog, 'this key') ??
+    refusingOf(account, id, catalog, 'the account of this key')
+  )
+}
+
+function refusingOf(
+  { models, denyModels }: ModelLists,
+  id: string,
+  catalog: Catalog,
+  owner: string,
+): string | undefined {
+  if (models && !catalog.allows(models, id)) return `is not among the models of ${owner}`
+  if (denyModels && catalog.allows(denyModels, id)) return `is denied for ${owner}`
+  return undefined
+}
+
 /**
  * An allowlist with the ids of models that it names in another way, each once. An entry that means no model stays as it is.
  * @param entries ids, other names, or `vendor/*`
  */
-export function allowlistOf(catalog: Catalog, entries: readonly string[]): string[] {
+function allowlistOf(catalog: Catalog, entries: readonly string[]): string[] {
   return [...new Set(entries.map((entry) => catalog.find(withoutOnline(entry))?.id ?? entry))]
 }
+
+/** A change of lists with the ids of models. Members that are absent or null stay so. */
+export function withIds<Change extends Nullable<ModelLists>>(
+  catalog: Catalog,
+  change: Change,
+): Change {
+  const { models, denyModels } = change
+  return {
+    ...change,
+    models: models && allowlistOf(catalog, models),
+    denyModels: denyModels && allowlistOf(catalog, denyModels),
+  }
+}
+
+type Nullable<T> = { readonly [Name in keyof T]?: T[Name] | null }
 
 /** Model names for a message: the first ones, and the number of further ones. */
 export function modelNames(models: readonly Model[]): string {

@@ -1,11 +1,23 @@
 /** `GET /v1/models`, `/v1/models/{id}` and `/v1/models/user`: the catalog. */
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { LRUCache } from 'lru-cache'
 import { InvalidRequest } from '../../errors/errors.ts'
-import { unknownModel } from '../../models/allowlist.ts'
+import { hashSecret, hasValidChecksum } from '../../accounts/secrets.ts'
+import type { ResolvedKey } from '../../accounts/stored.ts'
+import { inTime } from '../../lifetime/scope.ts'
+import {
+  hasLists,
+  mayUse,
+  unknownModel,
+  type ListChain,
+  type ModelLists,
+} from '../../models/allowlist.ts'
 import type { Catalog, Model } from '../../models/catalog.ts'
 import { listOf } from '../../models/listing.ts'
 import { withoutOnline } from '../../models/names.ts'
+import { apiKeyIn } from '../../pipeline/caller.ts'
+import type { Incoming } from '../../pipeline/http.ts'
 import type { Call } from '../../pipeline/pipeline.ts'
 import { type GetRoute, PublicDocument } from './route.ts'
 
@@ -32,30 +44,91 @@ const PUBLIC = { authenticated: false, cacheControl: 'public, max-age=60' }
 /** Documents of catalogs and models. A reload makes new ones of both, and so does a change of prices. */
 const documents = new WeakMap<Catalog | Model, PublicDocument>()
 
-/** Lists of chat models alone, for clients that know no others. */
-const texts = new WeakMap<Catalog, PublicDocument>()
+/** The documents of a catalog that are not its whole list, by the lists of the caller and the query. */
+const narrowed = new WeakMap<Catalog, LRUCache<string, PublicDocument>>()
+const MOST_NARROWED = 100
+
+/** The time within which a key has to be found: a list that comes late breaks more clients than one that is too long. */
+const FIND_MS = 250
 
 /**
- * The models of the gateway; with `output_modalities=text` those that answer with text, from `offset` on. A client of this query asks
- * for a further page as long as pages are large.
+ * The models of the gateway; with the API key of a caller those that the key may use, whatever its tier. No key makes this fail: one
+ * that is unknown, disabled or expired gets the whole list. With `output_modalities=text` those that answer with text, from `offset`
+ * on. A client of this query asks for a further page as long as pages are large.
  */
 export const models: GetRoute = {
   path: PATH,
-  ...PUBLIC,
-  answer({ catalog, incoming }) {
-    const query = new URLSearchParams(incoming.url.split('?', 2)[1])
-    if (query.get('output_modalities') !== 'text')
-      return documentOf(catalog, () => listOf(catalog.offered()))
-    const offset = query.get('offset') ?? '0'
-    if (/^[1-9]\d*$/.test(offset)) return listOf(chatsOf(catalog).slice(Number(offset)))
-    let document = texts.get(catalog)
-    if (!document) texts.set(catalog, (document = new PublicDocument(listOf(chatsOf(catalog)))))
-    return document
+  authenticated: false,
+  cacheControl: (incoming) => `${hasCredentials(incoming) ? 'private' : 'public'}, max-age=60`,
+  vary: 'authorization, x-api-key',
+  answer(call) {
+    if (!call.runtime.config.server.modelsByKey) return listFor(call, undefined)
+    const found = callerOf(call)
+    return found instanceof Promise
+      ? found.then((chain) => listFor(call, chain))
+      : listFor(call, found)
   },
 }
 
-function chatsOf(catalog: Catalog): readonly Model[] {
-  return catalog.offered().filter(({ modality }) => modality === 'chat')
+/** @param chain the lists of the caller's key; undefined for a caller without one */
+function listFor(
+  { catalog, incoming }: Call,
+  chain: ListChain | undefined,
+): string | PublicDocument {
+  const query = new URLSearchParams(incoming.url.split('?', 2)[1])
+  const textOnly = query.get('output_modalities') === 'text'
+  const lists = chain && hasLists(chain) ? chain : undefined
+  const offered = () =>
+    catalog
+      .offered()
+      .filter(({ modality }) => !textOnly || modality === 'chat')
+      .filter(({ id }) => !lists || mayUse(lists, id, catalog))
+  if (!textOnly && !lists) return documentOf(catalog, () => listOf(offered()))
+  const offset = query.get('offset') ?? '0'
+  if (textOnly && /^[1-9]\d*$/.test(offset)) return listOf(offered().slice(Number(offset)))
+  let kept = narrowed.get(catalog)
+  if (!kept) narrowed.set(catalog, (kept = new LRUCache({ max: MOST_NARROWED })))
+  const name = JSON.stringify([
+    textOnly,
+    lists && listsOf(lists.key),
+    lists && listsOf(lists.account),
+  ])
+  let document = kept.get(name)
+  if (!document) kept.set(name, (document = new PublicDocument(listOf(offered()))))
+  return document
+}
+
+function listsOf({ models, denyModels }: ModelLists): readonly unknown[] {
+  return [models, denyModels]
+}
+
+/** Whether a request has anything by which its caller could be known. */
+function hasCredentials(incoming: Pick<Incoming, 'header'>): boolean {
+  return ['authorization', 'x-api-key'].some((name) => incoming.header(name) !== undefined)
+}
+
+/** The key of the caller, if it has one that is in force. The ledger is not asked, and nothing is counted. */
+function callerOf(call: Call): ListChain | undefined | Promise<ListChain | undefined> {
+  const { accounts } = call.runtime
+  const secret = apiKeyIn(call.incoming)
+  if (!secret || !hasValidChecksum(secret)) return undefined
+  const sha256 = hashSecret(secret)
+  const found = accounts.find(sha256)
+  if (!(found instanceof Promise)) return inForce(call, found)
+  const late = () => new Error('the records have not answered in time')
+  return inTime(found, FIND_MS, late).then(
+    (known) => inForce(call, known),
+    () => inForce(call, accounts.remembered(sha256)),
+  )
+}
+
+function inForce(call: Call, known: ResolvedKey | null | undefined): ListChain | undefined {
+  if (!known) return undefined
+  const { key, account } = known
+  const isOver = [key, account].some((one) => one.disabled || one.archivedAt !== undefined)
+  if (isOver || (key.expiresAt !== undefined && key.expiresAt <= Date.now())) return undefined
+  call.made.admission = { key, account, played: false }
+  return known
 }
 
 /** One model, by any of its names. */
@@ -71,14 +144,14 @@ export const model: GetRoute = {
   },
 }
 
-/** The models that the key may use now: those of its list, and of the tier of its account. */
+/** The models that the key may use now: those of its lists, and of the tier of its account. */
 export const usableModels: GetRoute = {
   path: `${PATH}/user`,
   authenticated: true,
   cacheControl: 'no-store',
-  answer({ catalog, admission: { key, entered } }) {
-    const offered = entered!.paid ? catalog.offered() : catalog.freeTier()
-    return listOf(offered.filter(({ id }) => !key.models || catalog.allows(key.models, id)))
+  answer({ catalog, admission }) {
+    const offered = admission.entered!.paid ? catalog.offered() : catalog.freeTier()
+    return listOf(offered.filter(({ id }) => mayUse(admission, id, catalog)))
   },
 }
 

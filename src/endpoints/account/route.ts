@@ -12,17 +12,24 @@ export interface GetRoute {
   /** The path, with `{name}` at its end where the rest, slashes included, is an argument. */
   readonly path: string
   readonly authenticated: boolean
-  readonly cacheControl: string
+  /** What caches may do with the answer, from the headers of the request. */
+  readonly cacheControl: string | ((incoming: Incoming) => string)
+  /** The request headers, in lower case, by which answers differ. */
+  readonly vary?: string
   /** The JSON text of the answer, or a document that is the same for every client. */
-  answer(call: Call): string | PublicDocument | Promise<string>
+  answer(call: Call): Answer | Promise<Answer>
 }
 
-export function formatOf({ path, cacheControl }: GetRoute): WireFormat<never, WholeBody> {
+type Answer = string | PublicDocument
+
+export function formatOf({ path, cacheControl, vary }: GetRoute): WireFormat<never, WholeBody> {
   return {
     path,
     read: () => Promise.reject(new Error(`${path} takes no body`)),
     write(call, out, done) {
-      call.headers['cache-control'] = cacheControl
+      call.headers['cache-control'] =
+        typeof cacheControl === 'string' ? cacheControl : cacheControl(call.incoming)
+      if (vary !== undefined) call.headers['vary'] = vary
       return new WholeWriter<WholeBody>(call, out, done, ([body]) => body!)
     },
     writeError: (error) => {
@@ -38,7 +45,9 @@ export function answerOf(route: GetRoute): Stage {
     async before(call) {
       const answer = await route.answer(call)
       const isDocument = answer instanceof PublicDocument
-      const body = isDocument ? await documentBody(answer, call.incoming) : { text: answer }
+      const body = isDocument
+        ? await documentBody(answer, call.incoming, route.vary)
+        : { text: answer }
       call.source = feedOf([body])
     },
   }
@@ -87,9 +96,13 @@ export class PublicDocument {
   }
 }
 
-async function documentBody(document: PublicDocument, incoming: Incoming): Promise<WholeBody> {
+async function documentBody(
+  document: PublicDocument,
+  incoming: Incoming,
+  vary: string | undefined,
+): Promise<WholeBody> {
   const { etag } = document
-  const headers = { etag, vary: 'accept-encoding' }
+  const headers = { etag, vary: vary ? `${vary}, accept-encoding` : 'accept-encoding' }
   if (hasIt(incoming.header('if-none-match'), etag)) return { status: 304, headers, text: '' }
   const { bytes, coding } = await document.for(incoming.header('accept-encoding'))
   return { text: bytes, headers: coding ? { ...headers, 'content-encoding': coding } : headers }

@@ -1,5 +1,5 @@
 /** Moderation by guards of the configuration: by all that run on this machine, or by one that the client names. */
-import { Forbidden, InvalidRequest, Unavailable } from '../../errors/errors.ts'
+import { InvalidRequest, Unavailable } from '../../errors/errors.ts'
 import {
   askedBy,
   type GuardInstance,
@@ -15,7 +15,7 @@ import {
   type FaultKind,
   type GuardFault,
 } from '../../guard/runner.ts'
-import { tierRefusal, unknownModel } from '../../models/allowlist.ts'
+import { checkLists, tierRefusal, unknownModel } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
 import type { Call, ParsedRequest, Stage } from '../../pipeline/pipeline.ts'
 import { GuardRunners } from '../../pipeline/stages/guard.ts'
@@ -41,16 +41,14 @@ export const resolveGuards: Stage = {
   name: 'resolveGuards',
   before(call) {
     const { runtime, admission, catalog } = call
-    const { key, entered } = admission
+    const { entered } = admission
     const request = call.request as ParsedRequest<ModerationRequest>
     const guards = guardsOf(call)
     if (guards.length === 0) throw unknownModel(runtime.catalog, request.model)
     const judge = judgeOf(call, guards)
     const isPaid = guards.some(({ billing }) => billing === 'account')
     const model = standIn(request.model, judge, isPaid)
-    if (judge && key.models && !runtime.catalog.allows(key.models, model.id)) {
-      throw new Forbidden('model_not_allowed', `This key may not use ${model.id}.`)
-    }
+    if (judge) checkLists(admission, model, catalog)
     if (!entered!.paid && !model.freeTier) throw tierRefusal(catalog, model)
     if (textsOf(request.input).length === 0) {
       const message = 'The guards of this gateway read text only: send text, or name a model.'

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
-import { modelNames, tierRefusal, unknownModel } from '../../models/allowlist.ts'
+import { checkLists, tierRefusal, unknownModel } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
-import { Forbidden, InvalidRequest } from '../../errors/errors.ts'
+import { InvalidRequest } from '../../errors/errors.ts'
 import { ONLINE, withoutOnline } from '../../models/names.ts'
 import { reasonOf } from '../../models/unserved.ts'
 import { tellUnserved } from '../unserved.ts'
@@ -260,15 +260,9 @@ const ROUTES: Readonly<Record<Model['modality'], string>> = {
 }
 
 function allow(call: Call, model: Model): void {
-  const { key, entered } = call.admission
-  const { models } = key
-  if (models && !call.catalog.allows(models, model.id)) {
-    const usable = call.catalog.all().filter((one) => call.catalog.allows(models, one.id))
-    throw new Forbidden(
-      'model_not_allowed',
-      `This key may not use ${model.id}. Models it may use: ${modelNames(usable)}.`,
-    )
-  }
+  const { admission, catalog } = call
+  checkLists(admission, model, catalog)
+  const { entered } = admission
   if (!entered!.paid && !model.freeTier) throw tierRefusal(call.runtime.catalog, model)
 }
 

@@ -11,6 +11,7 @@ import {
   newAccount,
   accountView,
 } from './resources/account.ts'
+import { withIds } from '../../models/allowlist.ts'
 import { changeOf } from './resources/settings.ts'
 import {
   accountOf,
@@ -69,7 +70,8 @@ async function changeAccount(request: AdminRequest): Promise<Answer> {
     requireRight(request.actor, ...('rights' in setting ? setting.rights : KEYS))
   }
   if (name !== undefined || disabled !== undefined) requireRight(request.actor, ...KEYS)
-  const change = { name, disabled, ...changeOf(ACCOUNT_SETTINGS, settings) }
+  const { catalog } = request.runtime
+  const change = withIds(catalog, { name, disabled, ...changeOf(ACCOUNT_SETTINGS, settings) })
   return changing(request, ofAccounts(request), 'update', async (condition) => ({
     item: await request.runtime.accounts.changeAccount(request.id, change, condition),
   }))

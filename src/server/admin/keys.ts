@@ -1,6 +1,6 @@
 import { limitsOfKey } from '../../accounts/accounts.ts'
 import { toKeyChange, type Key } from '../../accounts/stored.ts'
-import { allowlistOf, isAllowed, MAX_CANDIDATES } from '../../models/allowlist.ts'
+import { isAllowed, withIds, MAX_CANDIDATES } from '../../models/allowlist.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { note, changing } from './audit.ts'
 import { requireJudge } from './policies.ts'
@@ -117,8 +117,7 @@ const ofKeys = ({ runtime }: AdminRequest) => ({
 
 /** The settings of a key in their stored form, with the ids of models. */
 function settingsOf({ catalog }: Runtime, settings: Parameters<typeof toKeyChange>[0]) {
-  const { models, ...change } = toKeyChange(settings)
-  return { ...change, models: models && allowlistOf(catalog, models) }
+  return withIds(catalog, toKeyChange(settings))
 }
 
 async function keyOf({ accounts }: Runtime, id: string): Promise<Key> {
@@ -132,10 +131,10 @@ async function wholeKey(runtime: Runtime, key: Key) {
 }
 
 async function warningsOf(
-  { models, policy, expiresAt }: Key,
+  { models = [], denyModels = [], policy, expiresAt }: Key,
   { catalog, guards }: Runtime,
 ): Promise<string[]> {
-  const unknown = (models ?? []).filter(
+  const unknown = [...models, ...denyModels].filter(
     (entry) =>
       !catalog.get(entry) &&
       !Object.hasOwn(catalog.naming.wildcards, entry) &&

@@ -11,7 +11,7 @@ import {
   type Rehearsal,
   type Rehearsed,
 } from '../../guard/policy-check.ts'
-import { isAllowed } from '../../models/allowlist.ts'
+import { mayUse } from '../../models/allowlist.ts'
 import { usdJson, type Pico } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import type { Incoming } from '../../pipeline/http.ts'
@@ -131,9 +131,12 @@ function diffModels(
   { runtime }: AdminRequest,
   { from, to }: NonNullable<v.InferOutput<typeof policyPair>['models']>,
 ) {
-  const ids = runtime.catalog.all().map(({ id }) => id)
-  const without = (list: readonly string[] | null) =>
-    list === null ? [] : ids.filter((id) => !isAllowed(list, id))
+  const { catalog } = runtime
+  const ids = catalog.all().map(({ id }) => id)
+  const without = (models: readonly string[] | null) => {
+    const chain = { key: { models: models ?? undefined }, account: {} }
+    return ids.filter((id) => !mayUse(chain, id, catalog))
+  }
   return { ...differenceOfSets('models', without(from), without(to)), from, to }
 }
 

@@ -40,16 +40,68 @@ async function raw(path: string, headers: Record<string, string> = {}, method = 
 }
 
 describe('GET /v1/models', () => {
-  it('is the same bytes with any key and with none', async () => {
-    const key = await t.newKey({ models: ['mock/free'] })
+  it('is the same bytes without a key, with a key without lists and with one that is not in force', async () => {
+    const disabled = await t.newKey({ models: ['mock/free'], disabled: true })
+    const expired = await t.newKey({ models: ['mock/free'], expiresAt: 1 })
     const plain = await raw('/v1/models')
     expect(plain.headers['cache-control']).toBe('public, max-age=60')
+    expect(plain.headers['vary']).toBe('authorization, x-api-key, accept-encoding')
     expect(plain.headers['openai-processing-ms']).toBeUndefined()
-    for (const secret of [t.key.secret, key.secret, 'sk-wrong']) {
+    for (const secret of [t.key.secret, disabled.secret, expired.secret, 'sk-wrong']) {
       const answer = await raw('/v1/models?limit=1', { authorization: `Bearer ${secret}` })
       expect([answer.status, answer.headers.etag]).toEqual([200, plain.headers.etag])
+      expect(answer.headers['cache-control']).toBe('private, max-age=60')
       expect(answer.bytes.equals(plain.bytes)).toBe(true)
     }
+  })
+
+  it('is narrowed by the lists of the key and of its account, in either header, and by no tier', async () => {
+    await t.newAccount('lists')
+    await t.gateway.runtime.accounts.changeAccount('lists', {
+      models: ['acme/*'],
+      denyModels: ['acme/model-1', 'acme/model-2'],
+    })
+    const key = await t.newKey({
+      models: ['acme/model-1', 'acme/model-3', 'mock/echo'],
+      account: 'lists',
+    })
+    const other = await t.newKey({ denyModels: ['acme/*'] })
+    const idsFor = async (headers: Record<string, string>, query = '') => {
+      const answer = await raw(`/v1/models${query}`, headers)
+      expect(answer.headers['vary']).toBe('authorization, x-api-key, accept-encoding')
+      expect(answer.headers['cache-control']).toBe('private, max-age=60')
+      return JSON.parse(answer.bytes.toString()).data.map(({ id }: { id: string }) => id)
+    }
+    expect(await idsFor({ authorization: `Bearer ${key.secret}` })).toEqual(['acme/model-3'])
+    expect(await idsFor({ 'x-api-key': key.secret }, '?output_modalities=text')).toEqual([
+      'acme/model-3',
+    ])
+    const all = (await t.ask('GET', '/v1/models')).json.data.map(({ id }: { id: string }) => id)
+    expect(await idsFor({ 'x-api-key': other.secret })).toEqual(
+      all.filter((id: string) => !id.startsWith('acme/')),
+    )
+  })
+
+  it('keeps nothing from the calls of keys that the list names, and answers the others with whose list it is', async () => {
+    await t.newAccount('denied', '1')
+    await t.gateway.runtime.accounts.changeAccount('denied', { denyModels: ['acme/*'] })
+    const key = await t.newKey({ denyModels: ['mock/free'], account: 'denied' })
+    const call = (model: string) =>
+      t.ask('POST', '/v1/chat/completions', {
+        key: key.secret,
+        body: { model, messages: [{ role: 'user', content: 'hi' }] },
+      })
+    expect((await call('mock/echo')).status).toBe(200)
+    const denied = await call('mock/free')
+    expect([denied.status, denied.json.error.code]).toEqual([403, 'model_not_allowed'])
+    expect(denied.json.error.message).toMatch(
+      /^mock\/free is denied for this key\. Models that this key may use: /,
+    )
+    const byAccount = await call('acme/model-1')
+    expect(byAccount.json.error.message).toMatch(
+      /^acme\/model-1 is denied for the account of this key\./,
+    )
+    expect(byAccount.json.error.message).not.toMatch(/: .*acme\//)
   })
 
   it('lists each model once, with its aliases', async () => {
@@ -88,7 +140,7 @@ describe('GET /v1/models', () => {
     const plain = await raw('/v1/models')
     expect([plain.headers['content-encoding'], plain.headers.vary]).toEqual([
       undefined,
-      'accept-encoding',
+      'authorization, x-api-key, accept-encoding',
     ])
     const decoders = { br: brotliDecompressSync, zstd: zstdDecompressSync, gzip: gunzipSync }
     const cases: [string, keyof typeof decoders | undefined][] = [

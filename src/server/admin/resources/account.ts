@@ -6,6 +6,7 @@ import {
   columnsOf,
   count,
   flag,
+  modelsByName,
   moment,
   momentOrNull,
   name,
@@ -46,6 +47,28 @@ export const ACCOUNT_SETTINGS = {
       name: 'cap',
       value: 'usd[/day|/month]',
       help: 'what they can spend; "none" for no limit',
+    },
+  },
+  /** The models that its keys can use, beside what each key's own list says; when absent, all. */
+  models: {
+    stored: 'models',
+    schema: modelsByName,
+    csv: [],
+    option: {
+      name: 'models',
+      value: 'ids',
+      help: 'models that its keys can use, separated by commas; "none" for all',
+    },
+  },
+  /** Models that its keys cannot use. */
+  deny_models: {
+    stored: 'denyModels',
+    schema: modelsByName,
+    csv: [],
+    option: {
+      name: 'deny-models',
+      value: 'ids',
+      help: 'models that its keys cannot use, separated by commas; "none" denies none',
     },
   },
   /** USD as decimal text. */

@@ -81,6 +81,18 @@ export const KEY_SETTINGS = {
       help: 'models it can use, separated by commas; "none" for all',
     },
   },
+  /** Models that the key cannot use, also where `models` has them. */
+  deny_models: {
+    stored: 'denyModels',
+    schema: modelsByName,
+    seed: modelList(MODEL, /^[^/\s:]+\/\S+$/),
+    csv: [],
+    option: {
+      name: 'deny-models',
+      value: 'ids',
+      help: 'models it cannot use, separated by commas; "none" denies none',
+    },
+  },
   policy: {
     stored: 'policy',
     schema: policyObject,
