@@ -34,6 +34,7 @@ describe('an absent member', () => {
         bodyTimeout: 60,
         keepAlive: 15,
         headTimeout: 10,
+        modelsByKey: true,
         shutdownDelay: 0,
         shutdownGrace: 30,
         basePath: '',
