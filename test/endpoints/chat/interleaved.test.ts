@@ -100,7 +100,7 @@ it('are whole calls, blocks that never overlap, and the whole text in all client
       const start = { type: 'message_start', message: { content: [], usage: { input_tokens: 1 } } }
       const events: any[] = [start, { type: 'ping' }]
       const messages = new MessageEvents(
-        { hidesThinking: false },
+        { hidesThinking: false, hidesRefusals: false },
         () => false,
         (event) => events.push(JSON.parse(JSON.stringify(event))),
       )

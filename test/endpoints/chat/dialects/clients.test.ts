@@ -63,7 +63,7 @@ const CLIENTS: readonly Client[] = [
       })
       return { ...body, messages: [...body.messages, ...said, { role: 'user', content }] }
     },
-    ends: { called: 'tool_use', done: 'end_turn', blocked: 'refusal' },
+    ends: { called: 'tool_use', done: 'end_turn', blocked: 'end_turn' },
     errors: {
       // It takes a 403 for a failed sign-in.
       cap: [402, 'billing_error', 'key_limit_exceeded'],

@@ -285,8 +285,22 @@ it('shows the text of a refusal where Claude Code looks for it, before and in pl
     stop_details: details,
   })
   const { text } = await ask('messages', 'm/server', { key, stream: true })
-  const end = JSON.parse(/^data: (\{"type":"message_delta".*)$/m.exec(text)![1]!)
-  expect(end.delta).toMatchObject({ stop_reason: 'refusal', stop_details: details })
+  const endOf = (stream: string) =>
+    JSON.parse(/^data: (\{"type":"message_delta".*)$/m.exec(stream)![1]!)
+  expect(endOf(text).delta).toMatchObject({ stop_reason: 'refusal', stop_details: details })
+  // The program itself shows nothing of a refusal.
+  const body = {
+    model: 'm/server',
+    messages: [{ role: 'user', content: 'Hi there' }],
+    max_tokens: 9,
+  }
+  const headers = { 'x-claude-code-session-id': 's' }
+  for (const stream of [false, true]) {
+    const shown = await t.ask('POST', PATHS.messages, { key, headers, body: { ...body, stream } })
+    const { stop_reason, stop_details } = stream ? endOf(shown.text).delta : shown.json
+    expect([stop_reason, stop_details]).toEqual(['end_turn', null])
+    expect(shown.text).toContain('Not in this house.')
+  }
 })
 
 it('has no path of a vendor where a policy is confidential: paths can quote', async () => {

@@ -32,7 +32,7 @@ export const STOP_REASONS: Readonly<Record<string, string>> = {
 }
 
 export class MessageEvents {
-  readonly #options: Pick<AnswerOptions, 'hidesThinking'>
+  readonly #options: Pick<AnswerOptions, 'hidesThinking' | 'hidesRefusals'>
   readonly #isRefused: () => boolean
   readonly #emit: Emit
   readonly #isUnsigned: (index: number) => boolean
@@ -51,7 +51,7 @@ export class MessageEvents {
    * @param stopSequence the stop sequence of the answer, read at its end
    */
   constructor(
-    options: Pick<AnswerOptions, 'hidesThinking'>,
+    options: Pick<AnswerOptions, 'hidesThinking' | 'hidesRefusals'>,
     isRefused: () => boolean,
     emit: Emit,
     isUnsigned: (index: number) => boolean = () => false,
@@ -224,7 +224,9 @@ export class MessageEvents {
   #finish(reason: string, receipt: Receipt): void {
     this.#writeWaiting()
     this.#close()
-    const stop = this.#hasRefusal ? 'refusal' : (STOP_REASONS[reason] ?? 'end_turn')
+    const refused = this.#hasRefusal ? 'refusal' : (STOP_REASONS[reason] ?? 'end_turn')
+    const isShown = this.#options.hidesRefusals && this.#isRefused()
+    const stop = isShown ? 'end_turn' : refused
     const sequence = stop === 'end_turn' ? this.#stopSequence() : undefined
     const ended = sequence === undefined ? stop : 'stop_sequence'
     endEvents(ended, receipt, sequence, this.#explanation.trim() || null).forEach(this.#emit)

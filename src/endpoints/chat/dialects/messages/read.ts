@@ -12,6 +12,8 @@ import { REMOVED } from './prepare.ts'
 
 export interface AnswerOptions {
   readonly hidesThinking: boolean
+  /** The client shows no text of a refusal, only words of its own. */
+  readonly hidesRefusals: boolean
   /** Members with which the client asks for reasoning. */
   readonly hints: readonly string[]
   readonly stopSequences: readonly string[]
@@ -50,11 +52,17 @@ export function readMessagesRequest(
   return {
     input: { ...input, labels: () => labelsIn(given, input, WORDS) },
     ignored: [...unknown, ...ignored, ...foreignTools(tools)],
-    answerOptions: answerOptions(given),
+    answerOptions: answerOptions(given, header),
     nativeHeaders: nativeHeaders(header),
     untranslatable: untranslatable(given, tools, input),
   }
 }
+
+/**
+ * Sent by Claude Code, which shows only a note about its own vendor's policy for a refusal, and may ask another model: a policy
+ * of this gateway would be invisible.
+ */
+const ASSISTANT_SESSION = 'x-claude-code-session-id'
 
 /** Members with the same values in the normal form, by their names there. */
 const SAME: readonly (readonly [name: string, own: string])[] = [
@@ -178,12 +186,12 @@ function formatOf({ output_config, output_format }: Record<string, any>): Partia
   return { response_format: { type: 'json_schema', json_schema } }
 }
 
-function answerOptions({
-  thinking,
-  output_config: output,
-  stop_sequences,
-}: Record<string, any>): AnswerOptions {
+function answerOptions(
+  { thinking, output_config: output, stop_sequences }: Record<string, any>,
+  header: Incoming['header'],
+): AnswerOptions {
   return {
+    hidesRefusals: header(ASSISTANT_SESSION) !== undefined,
     hidesThinking: isObject(thinking) && thinking.display === 'omitted',
     hints: [
       ...(thinking ? ['thinking'] : []),

@@ -43,7 +43,7 @@ function written(
   answer.end(take)
   const events: any[] = [start, { type: 'ping' }]
   const writer = new MessageEvents(
-    { hidesThinking },
+    { hidesThinking, hidesRefusals: false },
     () => false,
     // As the bytes are.
     (event) => events.push(JSON.parse(JSON.stringify(event))),
