@@ -14,6 +14,8 @@ export interface Vendor {
   readonly maker?: true
   /** A server of the operator's own, which costs nothing. */
   readonly local?: true
+  /** Its answers say what they have cost. */
+  readonly reportsCost?: true
   /** Environment variables with the address of such a server. */
   readonly address?: readonly string[]
   /** Short names of its models, and the names that they stand for. */
@@ -118,6 +120,7 @@ export const VENDORS: readonly Vendor[] = [
   }),
   compatible('xai', ['XAI_API_KEY'], 'https://api.x.ai/v1', {
     row: 'xai',
+    reportsCost: true,
     maker: true,
     also: { genaiPrices: ['x-ai'], newApi: [48] },
   }),
@@ -143,10 +146,11 @@ export const VENDORS: readonly Vendor[] = [
     'perplexity',
     ['PERPLEXITY_API_KEY', 'PERPLEXITYAI_API_KEY'],
     'https://api.perplexity.ai',
-    { row: 'perplexity', maker: true, also: { newApi: [27] } },
+    { row: 'perplexity', reportsCost: true, maker: true, also: { newApi: [27] } },
   ),
   compatible('openrouter', ['OPENROUTER_API_KEY'], 'https://openrouter.ai/api/v1', {
     row: 'openrouter',
+    reportsCost: true,
     short: {
       opus: '~anthropic/claude-opus-latest',
       sonnet: '~anthropic/claude-sonnet-latest',

@@ -95,7 +95,7 @@ function ownModels(
   const wildcards = models.flatMap(({ wildcard }) => wildcard ?? [])
   const served = new Set([...models.map(({ id }) => id), ...wildcards])
   for (const [id, wildcard] of Object.entries(config.wildcards ?? {})) {
-    if (wildcard.enabled && wildcard.pricing) served.add(id)
+    if (wildcard.enabled && wildcard.unlisted) served.add(id)
   }
   const priceless = new Set(config.unpriced?.map(({ id }) => id))
   return new Map(

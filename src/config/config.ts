@@ -25,7 +25,7 @@ export type BodyLimits = Readonly<Config['server']['limits']>
 
 type UserModel = NonNullable<v.InferInput<typeof configSchema>['models']>[string]
 /** Members that an entry `vendor/*` has beside those of a model. */
-type UserWildcard = Pick<v.InferInput<typeof wildcardSchema>, 'discover'>
+type UserWildcard = Pick<v.InferInput<typeof wildcardSchema>, 'discover' | 'unpriced'>
 
 /** The configuration as the operator writes it. */
 export type UserConfig = Omit<v.InferInput<typeof configSchema>, 'admin' | 'models'> & {

@@ -1,5 +1,6 @@
 /** Validates a configuration: its sections, its models with what price lists say of them, and what depends on several of them. */
 import * as v from 'valibot'
+import { VENDORS } from '../../providers/vendors.ts'
 import { ConfigError, GatewayError, type ConfigIssue } from '../errors/errors.ts'
 import { didYouMean, show, toConfigIssues } from '../errors/issues.ts'
 import {
@@ -15,9 +16,10 @@ import {
 } from '../models/entry.ts'
 import { isRaw, listedFor } from '../models/layers.ts'
 import type { PriceList } from '../models/price-list.ts'
-import { expandWildcard, wildcardIssues } from '../models/wildcards.ts'
+import { expandWildcard, unlistedPricing, wildcardIssues } from '../models/wildcards.ts'
 import type { resolveEnvironment } from './environment.ts'
 import { configSchema, type Settings } from './schema.ts'
+import { providerOf } from '../models/offers.ts'
 import { clashes } from '../models/names.ts'
 import { preparePolicy, readPolicy } from '../policy/policy.ts'
 
@@ -52,8 +54,10 @@ export async function validate(
   const valid: Record<string, WildcardEntry> = {}
   for (const [id, entry] of Object.entries(wildcards)) {
     const read = v.safeParse(wildcardSchema, entry)
-    if (read.success) valid[id] = read.output
-    else {
+    if (read.success) {
+      const unlisted = unlistedPricing(id, read.output, listed)
+      valid[id] = { ...read.output, ...(unlisted && { unlisted }) }
+    } else {
       const own = { path: ['models', id], value: entry, secrets }
       issues.push(...toConfigIssues(read.issues, own, wildcardSchema))
     }
@@ -113,7 +117,7 @@ function withWildcards(
     .filter(([, { enabled }]) => enabled)
     .flatMap(([id, wildcard]) => {
       const models = expandWildcard(id, wildcard, listed, taken)
-      if (models.length === 0 && !wildcard.pricing && !wildcard.discover)
+      if (models.length === 0 && !wildcard.unlisted && !wildcard.discover)
         unpriced.push({ id, needs: [] })
       return models
     })
@@ -133,11 +137,30 @@ function checkWildcards(
   return Object.entries(wildcards)
     .filter(([, { enabled }]) => enabled)
     .flatMap(([id, entry]) =>
-      wildcardIssues(id, entry, names).map(({ member, message }) => ({
+      [
+        ...wildcardIssues(id, entry, names),
+        ...(entry.unlisted?.vendor_usd !== undefined && !reportsCost(id, entry, providers)
+          ? [{ member: 'unpriced', message: NO_AMOUNT }]
+          : []),
+      ].map(({ member, message }) => ({
         path: ['models', id, ...(member === undefined ? [] : [member])].join('.'),
         message,
       })),
     )
+}
+
+const REPORTING = VENDORS.filter((vendor) => vendor.reportsCost)
+const NO_AMOUNT = `expected a vendor that reports the cost of an answer: ${REPORTING.map(({ name }) => name).join(', ')}`
+
+/** Whether the provider of a wildcard has the profile of a vendor that reports what an answer has cost. */
+function reportsCost(
+  id: string,
+  entry: WildcardEntry,
+  providers: ValidConfig['providers'],
+): boolean {
+  const options = providers[providerOf(id, entry)]?.options
+  const profile = (options as { readonly quirks?: unknown } | undefined)?.quirks
+  return REPORTING.some(({ row }) => row === profile)
 }
 
 // Checks between the sections of a configuration.

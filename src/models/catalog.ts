@@ -135,9 +135,10 @@ export function buildCatalog(
   const enabled = Object.entries(models).flatMap(([id, entry]) =>
     entry.enabled && hasPrices(entry) ? [toModel(id, entry)] : [],
   )
-  const priced = Object.entries(wildcards).flatMap(([id, entry]) =>
-    entry.enabled && isPriced(entry) ? [[id, entry] as const] : [],
-  )
+  const priced = Object.entries(wildcards).flatMap(([id, entry]) => {
+    const pricing = entry.unlisted ?? (entry.unpriced === undefined ? entry.pricing : undefined)
+    return entry.enabled && pricing ? [[id, { ...entry, pricing }] as const] : []
+  })
   return new Catalog(enabled, { ...names, wildcards: Object.fromEntries(priced) })
 }
 
@@ -380,9 +381,4 @@ function toDeployment({
   const own = Object.values(limits).some((limit) => limit !== undefined)
   const id = `${deployment.provider}/${deployment.model}`
   return { id, ...deployment, ...(own && { limits }) }
-}
-
-/** Whether a wildcard has prices. */
-function isPriced(entry: WildcardEntry): entry is PricedWildcard {
-  return entry.pricing !== undefined
 }

@@ -70,7 +70,7 @@ export const MAX_TIERS = 8
 const pricingSchema = v.pipe(
   v.strictObject(
     {
-      ...pricesOf(PRICE_NAMES),
+      ...pricesOf(PRICE_NAMES.filter((name) => name !== 'vendor_usd')),
       overrides: v.optional(
         v.pipe(v.array(tierSchema), v.maxLength(MAX_TIERS, `at most ${MAX_TIERS} overrides`)),
       ),
@@ -171,12 +171,18 @@ export type ModelEntry = Omit<WrittenEntry, 'pricing'> & {
   readonly wildcard?: string
 }
 
+/** Value of `unpriced` with which names that no list has cost what the vendor reports. */
+export const VENDOR_PRICE = 'vendor_price_required'
+const UNPRICED = `"refuse", "${VENDOR_PRICE}", or prices`
+
 /** Schema of an entry for all models of a vendor, `vendor/*`. */
 export const wildcardSchema = v.strictObject({
   ...SHARED,
   pricing: v.optional(pricingSchema),
   // Offers what the vendor names.
   discover: v.optional(v.boolean(), false),
+  // What becomes of names that no list has.
+  unpriced: v.optional(v.union([v.picklist(['refuse', VENDOR_PRICE]), pricingSchema], UNPRICED)),
   deployments: v.optional(
     v.pipe(
       v.array(
@@ -192,7 +198,10 @@ export const wildcardSchema = v.strictObject({
   ),
 })
 /** A validated entry for all models of a vendor. */
-export type WildcardEntry = v.InferOutput<typeof wildcardSchema>
+export type WildcardEntry = v.InferOutput<typeof wildcardSchema> & {
+  /** Prices of names that no list has; absent where they are refused. */
+  readonly unlisted?: Pricing
+}
 
 /** What a price list can say of a model. Its modality may be one that has no endpoint here. */
 const listedSchema = v.strictObject({

@@ -3,22 +3,53 @@ import { parsePrice, PRICE_NAMES, type Pricing } from '../money/prices.ts'
 import {
   isModality,
   missingPrices,
+  VENDOR_PRICE,
   type ListedModel,
   type ModelEntry,
   type WildcardEntry,
 } from './entry.ts'
 
 /** A wildcard with prices: it also serves models that no list has. */
-export type PricedWildcard = WildcardEntry & { readonly pricing: Pricing }
+export type PricedWildcard = Omit<WildcardEntry, 'pricing'> & { readonly pricing: Pricing }
 
 const WILDCARD = /^[^/\s:*]+\/\*$/
 /** A model name that a wildcard with prices accepts. A name with `..` is refused where it is used, so it stays below the vendor's path. */
 const NAME = /^[A-Za-z0-9][\w.:@+/-]{0,127}$/
 
+/**
+ * The prices of names that no list has; undefined where they are refused. What the vendor reports is charged at its own amount;
+ * holds, and answers without an amount, take the highest prices that the list has for the vendor.
+ */
+export function unlistedPricing(
+  id: string,
+  { unpriced, pricing }: WildcardEntry,
+  listed: Readonly<Record<string, ListedModel>>,
+): Pricing | undefined {
+  if (unpriced === undefined) return pricing
+  if (unpriced === 'refuse') return undefined
+  return unpriced === VENDOR_PRICE
+    ? { ...highestOf(id.slice(0, -1), listed), vendor_usd: '1' }
+    : unpriced
+}
+
+function highestOf(prefix: string, listed: Readonly<Record<string, ListedModel>>): Pricing {
+  const highest = { prompt: '0', completion: '0' }
+  for (const [id, { pricing, modality = 'chat' }] of Object.entries(listed)) {
+    if (!id.startsWith(prefix) || modality !== 'chat') continue
+    for (const list of [pricing, ...(pricing.overrides ?? [])]) {
+      for (const name of ['prompt', 'completion'] as const) {
+        const price = list[name]
+        if (price && parsePrice(price) > parsePrice(highest[name])) highest[name] = price
+      }
+    }
+  }
+  return highest
+}
+
 /** What is wrong with a valid wildcard: messages by the member that is meant. */
 export function wildcardIssues(
   id: string,
-  { free_tier, pricing, deployments }: WildcardEntry,
+  { free_tier, pricing, deployments, unlisted }: WildcardEntry,
   providers: readonly string[],
 ): { readonly member?: string; readonly message: string }[] {
   const vendor = vendorOf(id)
@@ -33,6 +64,14 @@ export function wildcardIssues(
   if (free_tier && !(pricing && isFree(pricing))) {
     const message = 'expected a "pricing" of "0" throughout: free_tier gives away every model'
     issues.push({ member: 'free_tier', message })
+  }
+  if (free_tier && unlisted && !isFree(unlisted)) {
+    const message = 'expected prices of "0" throughout: free_tier gives away every model'
+    issues.push({ member: 'unpriced', message })
+  }
+  if (unlisted?.vendor_usd !== undefined && unlisted.prompt === '0') {
+    const message = `expected prices: no list has a model of ${vendor}, by which money could be held`
+    issues.push({ member: 'unpriced', message })
   }
   return issues
 }
@@ -81,7 +120,8 @@ export function coveredBy(
   const rest = asked.slice(prefix.length)
   if (!NAME.test(rest) || rest.includes('..')) return undefined
   const deployments = deploymentsOf(wildcard, asked)
-  return { ...wildcard, aliases: [], created: 0, deployments, wildcard: id }
+  const pricing = wildcard.pricing as ModelEntry['pricing']
+  return { ...wildcard, pricing, aliases: [], created: 0, deployments, wildcard: id }
 }
 
 /** Members that a price list gives to an entry that lacks them, but for its prices. */
@@ -122,7 +162,7 @@ function optionsOf({ capabilities }: ListedModel): Readonly<Record<string, unkno
 }
 
 function deploymentsOf(
-  { deployments }: WildcardEntry,
+  { deployments }: Pick<WildcardEntry, 'deployments'>,
   id: string,
   options: Readonly<Record<string, unknown>> = {},
 ): ModelEntry['deployments'] {

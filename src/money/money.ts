@@ -5,6 +5,8 @@
 import type { Usage } from '../plugin.ts'
 import { formatPico, MAX_AMOUNT, usdJson, type Pico } from './amounts.ts'
 import {
+  isByVendor,
+  PICO_PER_USD,
   PRICE_PER_PICO,
   pricesAt,
   quantitiesOf,
@@ -154,11 +156,14 @@ interface Item {
 function addProducts({ source, usage, prices }: UsageLine, items?: Item[]): bigint {
   let sum = 0n
   const quantities = quantitiesOf(usage)
+  const byVendor = isByVendor(usage, prices)
   // Every token of a line is charged at the tier of its whole prompt.
   for (const { name, member, unit } of termsOf(pricesAt(prices, usage.promptTokens ?? 0))) {
     const count = quantities[name]
     if (count === 0 || (name === 'request' && source !== 'model')) continue
-    const product = BigInt(count) * unit
+    if ((name === 'vendor_usd') !== byVendor) continue
+    const whole = BigInt(count) * unit
+    const product = byVendor ? (whole + PICO_PER_USD - 1n) / PICO_PER_USD : whole
     sum += product
     if (items) addTo(items, SHOWN_AS[source] ?? member, product)
   }

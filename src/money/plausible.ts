@@ -149,11 +149,19 @@ export function stopped(report: UsageReport, tokens: number): UsageReport {
 
 /** Checks the usage of one answer. @param most highest plausible cost of a call */
 export function assess(report: UsageReport, prices: Prices, most: Pico): Assessment {
-  const assessment = assessCounts(report)
-  if (assessment.verdict === 'absurd') return assessment
+  const counted = assessCounts(report)
+  if (counted.verdict === 'absurd') return counted
+  const assessment = byTokens(counted, prices)
   const cost = costOf({ source: 'model', usage: assessment.usage, prices })
   if (cost <= most) return assessment
   return absurd(report, { cost: { reported: formatPico(cost), bound: formatPico(most) } })
+}
+
+/** An answer without the amount by which it should be charged is charged by its tokens, as an estimate. */
+function byTokens(assessment: Assessment, { vendor_usd: price }: Prices): Assessment {
+  const { usage, estimated = 'missing' } = assessment
+  if (price === undefined || usage.vendorCost !== undefined) return assessment
+  return { ...assessment, usage: { ...usage, estimated: true }, estimated }
 }
 
 function assessCounts(report: UsageReport): Assessment {

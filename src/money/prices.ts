@@ -28,9 +28,12 @@ export const PRICE_NAMES = [
   'second',
   'web_search',
   'search_unit',
+  'vendor_usd',
 ] as const
 /** A pico-dollar in the unit of compiled prices. */
 export const PRICE_PER_PICO = 1_000_000n
+/** The quantity of `vendor_usd` is counted in pico-dollars, and its price is one for a dollar. */
+export const PICO_PER_USD = 1_000_000_000_000n
 
 export type PriceName = (typeof PRICE_NAMES)[number]
 
@@ -101,6 +104,7 @@ export function compilePrices({ overrides = [], ...pricing }: Pricing): Prices {
 }
 
 function withPlain(prices: Prices): Prices {
+  if (prices.vendor_usd !== undefined) return prices
   const { prompt = 0n, input_cache_read = prompt, completion = 0n, request = 0n } = prices
   const isWhole = (unit: bigint) => unit % PRICE_PER_PICO === 0n
   if (![prompt, input_cache_read, completion, request].every(isWhole)) return prices
@@ -211,6 +215,7 @@ export function quantitiesOf(usage: Usage): Readonly<Record<PriceName, number>> 
     second: wholes(usage.seconds),
     web_search: wholes(usage.searches),
     search_unit: wholes(usage.searchUnits),
+    vendor_usd: picoOf(usage.vendorCost),
     request: 1,
   }
 }
@@ -238,7 +243,27 @@ const TABLE: readonly (readonly [name: PriceName, member: CostMember, ...PriceNa
   ['second', 'second_cost'],
   ['web_search', 'web_search_cost'],
   ['search_unit', 'prompt_cost'],
+  ['vendor_usd', 'completion_cost'],
 ]
+
+/** Whether a usage is charged by the amount that its vendor reports, and by nothing else. */
+export function isByVendor({ vendorCost }: Usage, { vendor_usd: price }: Prices): boolean {
+  return price !== undefined && vendorCost !== undefined
+}
+
+/** An amount in USD as whole pico-dollars, rounded up; 0 for what is no amount. */
+function picoOf(usd: string | undefined): number {
+  if (usd === undefined) return 0
+  try {
+    const price = parsePrice(usd)
+    const pico = (price + PRICE_PER_PICO - 1n) / PRICE_PER_PICO
+    return Number(pico < MAX_PICO ? pico : MAX_PICO)
+  } catch {
+    return 0
+  }
+}
+
+const MAX_PICO = BigInt(Number.MAX_SAFE_INTEGER)
 
 /** A part of a total, at most the rest of it. */
 function atMost(left: number, part: number | undefined): number {

@@ -92,7 +92,7 @@ export interface Usage {
   readonly searchUnits?: number
   /** Set where the vendor reported nothing, so tokens are estimated as characters ÷ 4. */
   readonly estimated?: boolean
-  /** The vendor's figure of the cost, USD as decimal text. Shown to the operator as a check, never charged. */
+  /** The vendor's figure of the cost, USD as decimal text. Shown to the operator as a check; charged with `unpriced: vendor_price_required` alone. */
   readonly vendorCost?: string
 }
 

@@ -59,7 +59,12 @@ function reckon(pricing: Pricing, usage: Required<Usage>): bigint {
     [usage.searches, unit('web_search')],
     [usage.searchUnits, unit('search_unit')],
   ]
-  const exact = kinds.reduce((sum, [count, price]) => sum + BigInt(count) * price, 0n)
+  // What the vendor reports is charged alone, where there is a price for it.
+  const reported = usage.vendorCost !== '' && prices.vendor_usd !== undefined
+  const parts = BigInt(usage.vendorCost.replace('0.', '') || '0') * unit('vendor_usd')
+  const exact = reported
+    ? parts / 10n ** 12n + (parts % 10n ** 12n > 0n ? 1n : 0n)
+    : kinds.reduce((sum, [count, price]) => sum + BigInt(count) * price, 0n)
   const [pico, rest] = [exact / 1_000_000n, exact % 1_000_000n]
   return rest > 0n ? pico + 1n : pico
 }
@@ -121,7 +126,8 @@ describe('any bill', () => {
       searches: units[4]!,
       searchUnits: units[5]!,
       estimated: false,
-      vendorCost: '0',
+      // Half of the vendors report nothing.
+      vendorCost: units[6]! % 2 ? '' : `0.${String(units[6]!).padStart(12, '0')}`,
     }
   }
 
@@ -137,7 +143,9 @@ describe('any bill', () => {
         ])
         for (const promptTokens of [length, ...around]) {
           const usage = usageOf(promptTokens, counts)
-          const { cost, details } = priceUsage([{ source: 'model', usage, prices }])
+          const { vendorCost, ...others } = usage
+          const shown = vendorCost === '' ? others : usage
+          const { cost, details } = priceUsage([{ source: 'model', usage: shown, prices }])
           expect(cost).toBe(reckon(pricing, usage))
           expect(details.reduce((sum, { amount }) => sum + amount, 0n)).toBe(cost)
           expect(details.every(({ amount }) => amount > 0n)).toBe(true)
