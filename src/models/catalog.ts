@@ -19,6 +19,7 @@ import {
   modalityOf,
   type ListedModel,
   type Modality,
+  type ModelDefaults,
   type ModelEntry,
   type WildcardEntry,
   type WrittenEntry,
@@ -84,6 +85,8 @@ export interface Model {
   readonly contextLength?: number
   /** Tokens. */
   readonly maxOutputTokens?: number
+  /** Parameters of a chat that apply where a request does not say them. */
+  readonly defaults?: ModelDefaults
   readonly deployments: readonly Deployment[]
   /** The model in the form in which `GET /v1/models` lists it. */
   readonly listing: object
@@ -330,7 +333,7 @@ function modelAt(model: Model, now: number): Model {
 
 function toModel(id: string, entry: ModelEntry): Model {
   const { name, description, created, context_length, max_output_tokens } = entry
-  const { listed: known, wildcard, deprecated_on } = entry
+  const { listed: known, wildcard, deprecated_on, defaults } = entry
   const capabilities = entry.capabilities && new Set(entry.capabilities)
   const listed = {
     id,
@@ -350,6 +353,7 @@ function toModel(id: string, entry: ModelEntry): Model {
     description,
     contextLength: context_length,
     maxOutputTokens: max_output_tokens,
+    defaults,
   })
   return {
     ...listed,
@@ -366,6 +370,7 @@ function toModel(id: string, entry: ModelEntry): Model {
     ...(deprecated_on !== undefined && { deprecatedOn: deprecated_on }),
     ...(context_length === undefined ? {} : { contextLength: context_length }),
     ...(max_output_tokens === undefined ? {} : { maxOutputTokens: max_output_tokens }),
+    ...(defaults && { defaults }),
     deployments: entry.deployments.map(toDeployment),
     listing,
   }

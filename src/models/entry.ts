@@ -129,6 +129,37 @@ const priceChanges = v.optional(
   ),
 )
 
+function numberOf(least: number, most: number) {
+  const expected = `a number of ${least} to ${most}`
+  return v.optional(
+    v.pipe(v.number(expected), v.minValue(least, expected), v.maxValue(most, expected)),
+  )
+}
+
+const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
+
+/** What a chat is asked with where its request does not say it. */
+const defaultsSchema = v.strictObject({
+  temperature: numberOf(0, 2),
+  top_p: numberOf(0, 1),
+  top_k: numberOf(0, 1_000_000),
+  max_completion_tokens: tokens,
+  reasoning: v.optional(
+    v.strictObject({
+      enabled: v.optional(v.boolean()),
+      effort: v.optional(v.picklist(EFFORTS)),
+      max_tokens: tokens,
+    }),
+  ),
+  seed: v.optional(v.pipe(v.number(), v.safeInteger('a whole number'))),
+  stop: v.optional(v.union([v.string(), v.array(v.string())], 'a text, or a list of texts')),
+  presence_penalty: numberOf(-2, 2),
+  frequency_penalty: numberOf(-2, 2),
+  verbosity: v.optional(v.picklist(['low', 'medium', 'high'])),
+})
+/** Parameters of a chat that apply where a request does not say them. */
+export type ModelDefaults = v.InferOutput<typeof defaultsSchema>
+
 /** Members that an entry and a wildcard have in common. */
 const SHARED = {
   enabled: v.optional(v.boolean(), true),
@@ -138,6 +169,7 @@ const SHARED = {
   context_length: tokens,
   max_output_tokens: tokens,
   description: v.optional(v.string()),
+  defaults: v.optional(defaultsSchema),
 }
 
 /** Schema of one entry of `models` in the configuration. */

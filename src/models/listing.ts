@@ -22,6 +22,8 @@ interface Listed {
   readonly maxOutputTokens: number | undefined
   /** A day, after which the vendor may no longer offer it. */
   readonly deprecatedOn: string | undefined
+  /** Parameters that apply where a request does not say them. */
+  readonly defaults: object | undefined
 }
 
 /** What goes into a model and comes out of it, in OpenRouter's words. */
@@ -108,7 +110,7 @@ export function entryOf(model: Listed): object {
     },
     supported_parameters: parametersOf(model),
     per_request_limits: null,
-    default_parameters: null,
+    default_parameters: model.defaults ?? null,
     supported_voices: null,
     links: { details: `/v1/models/${id}` },
     expiration_date: model.deprecatedOn ?? null,

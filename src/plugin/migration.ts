@@ -42,6 +42,8 @@ export interface MigratedModel {
   readonly pricing?: Readonly<Record<string, unknown>>
   readonly aliases?: readonly string[]
   readonly context_length?: number
+  /** Parameters of a chat that apply where a request does not say them. */
+  readonly defaults?: Readonly<Record<string, unknown>>
   readonly deployments?: readonly Readonly<Record<string, unknown>>[]
 }
 

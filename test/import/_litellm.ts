@@ -116,7 +116,6 @@ export const UNMAPPED = [
   'model_list[1].litellm_params.rpm',
   'model_list[5].input_cost_per_token_batches',
   'model_list[19].litellm_params.model',
-  'model_list[19].litellm_params.max_tokens',
   'model_list[21]',
   'router_settings.model_group_alias.nothing',
   'router_settings.routing_strategy',

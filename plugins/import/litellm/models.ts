@@ -24,9 +24,17 @@ const LOST: Readonly<Record<string, string>> = {
   rpm: 'not counted here: a 429 of the vendor rests the deployment, and another one is asked',
   tpm: 'not counted here: a 429 of the vendor rests the deployment, and another one is asked',
 }
-/** Defaults of a deployment, without which callers get those of the vendor. */
-const DEFAULTS =
-  /^(temperature|top_p|top_k|max_tokens|max_completion_tokens|reasoning_effort|thinking|seed|stop|presence_penalty|frequency_penalty|verbosity)$/
+/** Numbers that a deployment is asked with by default, and their names in `defaults`. */
+const DEFAULT_NUMBERS: Readonly<Record<string, string>> = {
+  temperature: 'temperature',
+  top_p: 'top_p',
+  top_k: 'top_k',
+  max_tokens: 'max_completion_tokens',
+  max_completion_tokens: 'max_completion_tokens',
+  seed: 'seed',
+  presence_penalty: 'presence_penalty',
+  frequency_penalty: 'frequency_penalty',
+}
 const MODEL_ID = /^[^/\s:]+\/\S+$/
 const ALIAS = /^[^\s\p{Cc}]{1,120}$/u
 const VENDOR_WILDCARD = /^[^/\s:*]+\/\*$/
@@ -39,6 +47,7 @@ interface Draft {
   pricing?: NonNullable<MigratedModel['pricing']>
   price_of?: string
   context_length?: number
+  defaults?: Readonly<Record<string, unknown>>
   readonly aliases: string[]
   readonly deployments: Readonly<Record<string, unknown>>[]
   /** A deployment that is not served, and what is said of it. */
@@ -182,6 +191,7 @@ export class Models {
     const draft = this.#draft(id)
     if (modality !== undefined) draft.modality ??= modality
     this.#price(id, draft, entry, target)
+    this.#addDefaults(id, draft, entry)
     const context = numberOf(info.max_input_tokens)
     if (context !== undefined && Number.isSafeInteger(context) && context > 0) {
       draft.context_length ??= context
@@ -290,6 +300,18 @@ export class Models {
     return true
   }
 
+  /** Parameters of a deployment that apply where a request does not say them: here they belong to the model. */
+  #addDefaults(id: string, draft: Draft, { params, where }: Entry): void {
+    if (!isTexts(draft.modality) || draft.modality === 'embedding') return
+    const own = defaultsOf(params)
+    if (draft.deployments.length === 0) {
+      if (Object.keys(own).length > 0) draft.defaults = own
+    } else if (JSON.stringify(own) !== JSON.stringify(draft.defaults ?? {})) {
+      const message = `its default parameters differ from the first of ${id}: a model has one list of them here`
+      this.#say('differs', where, message)
+    }
+  }
+
   /** Prices of the source, else the id under which a price list has the model. */
   #price(id: string, draft: Draft, entry: Entry, target: Served['target']): void {
     const { pricing } = this.#pricing(entry, draft.modality)
@@ -346,19 +368,40 @@ export class Models {
       const isKnown = INSTANCE_MEMBERS.has(member) || DEPLOYMENT_MEMBERS.has(member)
       if (isKnown || isPrice(member) || isUnset(value)) continue
       const place = `${where}.litellm_params.${member}`
-      if (DEFAULTS.test(member)) {
-        this.#say(
-          'differs',
-          place,
-          'not added here: callers who do not set it get the default of the vendor',
-        )
-      } else this.#say('lost', place, LOST[member] ?? 'not mapped')
+      if (Object.hasOwn(defaultsOf({ [member]: value }), DEFAULT_NAMES[member] ?? member)) continue
+      this.#say('lost', place, LOST[member] ?? 'not mapped')
     }
     for (const [member, value] of Object.entries(info)) {
       if (KNOWN_INFO.test(member) || isPrice(member) || isUnset(value)) continue
       this.#say('none', `${where}.model_info.${member}`, 'not mapped')
     }
   }
+}
+
+/** Names in `defaults` of members that are called otherwise. */
+const DEFAULT_NAMES: Readonly<Record<string, string>> = {
+  ...DEFAULT_NUMBERS,
+  reasoning_effort: 'reasoning',
+}
+const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
+const VERBOSITIES = ['low', 'medium', 'high']
+
+/** The members of a deployment that are defaults of a model here. */
+function defaultsOf(params: Raw): Record<string, unknown> {
+  const found: Record<string, unknown> = {}
+  for (const [member, name] of Object.entries(DEFAULT_NUMBERS)) {
+    const value = numberOf(params[member])
+    if (value !== undefined) found[name] ??= value
+  }
+  const { reasoning_effort: effort, stop, verbosity } = params
+  if (EFFORTS.includes(effort as string)) found.reasoning = { effort }
+  if (
+    typeof stop === 'string' ||
+    (Array.isArray(stop) && stop.every((one) => typeof one === 'string'))
+  )
+    found.stop = stop
+  if (VERBOSITIES.includes(verbosity as string)) found.verbosity = verbosity
+  return found
 }
 
 function isCohereRerank({ vendor }: Served['target'], modality: string | undefined): boolean {

@@ -68,7 +68,7 @@ export const chat: Endpoint<ChatRequest, ChatInput, AnswerChunk> = {
   check: (input, model) => refuseLacking(model, requiredCapabilities(input)),
 
   toUpstream(input, model, thinks = false) {
-    const whole = unreasoned(outboundChat(input), model)
+    const whole = unreasoned(withDefaults(outboundChat(input), model), model)
     const hinted =
       thinks && !whole.reasoning && reasons(model)
         ? { ...whole, reasoning: { enabled: true } }
@@ -191,6 +191,14 @@ export function chatFormat<Part = AnswerChunk>({
     native,
     droppedNames,
   }
+}
+
+/** A request with what its model's entry says of parameters that it leaves out. */
+function withDefaults(outbound: ChatInput, { defaults }: Model): ChatInput {
+  if (!defaults) return outbound
+  const whole: Record<string, unknown> = { ...outbound }
+  for (const [name, value] of Object.entries(defaults)) whole[name] ??= value
+  return whole as unknown as ChatInput
 }
 
 /** Whether a model may reason: one whose entry says nothing may. */
