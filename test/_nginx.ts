@@ -24,15 +24,15 @@ export async function freePorts(count: number): Promise<number[]> {
   return ports
 }
 
-/** Starts nginx with the lines of a server block. */
-export async function startNginx(port: number, lines: string): Promise<Nginx> {
+/** Starts nginx with the lines of a server block. @param http lines before it; relative paths are in a folder of its own */
+export async function startNginx(port: number, lines: string, http = ''): Promise<Nginx> {
   const folder = await mkdtemp(join(tmpdir(), 'nginx-'))
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
     .map((name) => `${name}_temp_path ${folder}/${name};`)
     .join('\n')
   const conf = `daemon off; master_process off; pid ${folder}/pid; error_log ${folder}/error.log;
 events {}
-http { access_log off; ${temporary}
+http { access_log off; ${temporary} ${http}
 server { listen 127.0.0.1:${port}; proxy_http_version 1.1; proxy_buffering off;
 proxy_set_header Host $http_host; ${lines} } }`
   await writeFile(join(folder, 'nginx.conf'), conf)

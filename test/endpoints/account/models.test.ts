@@ -3,8 +3,9 @@ import { request, type IncomingMessage } from 'node:http'
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib'
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { freePorts, hasNginx, NO_NGINX, startNginx } from '../../_nginx.ts'
+import { createTestGateway, MOCK_CONFIG, send, type TestGateway } from '../../_setup.ts'
 
 const chat = { pricing: { prompt: '0.000001', completion: '0.000002' } }
 const deployments = [{ provider: 'mock', model: 'echo' }]
@@ -211,6 +212,40 @@ it('the SDK of Anthropic reads the list', async () => {
   const found: string[] = []
   for await (const one of client.models.list()) found.push(one.id)
   expect(found).toContain('acme/swift-1')
+})
+
+it('three keys and a caller without one get their own lists through a shared cache', async (context) => {
+  if (!hasNginx) context.skip(NO_NGINX)
+  const [port] = await freePorts(1)
+  const nginx = await startNginx(
+    port!,
+    `location / { proxy_pass ${t.url}; proxy_cache shared; proxy_buffering on; add_header X-Cache $upstream_cache_status; }`,
+    'proxy_cache_path cache keys_zone=shared:1m;',
+  )
+  onTestFinished(() => nginx[Symbol.asyncDispose]())
+  const keys = [
+    await t.newKey({ models: ['mock/*'] }),
+    await t.newKey({ models: ['acme/*'] }),
+    await t.newKey({ denyModels: ['acme/*'] }),
+  ]
+  const lists: string[][] = []
+  const caches = []
+  for (const _round of [1, 2]) {
+    const round = []
+    for (const secret of [undefined, ...keys.map((key) => key.secret)]) {
+      const headers: Record<string, string> =
+        secret === undefined ? {} : { authorization: `Bearer ${secret}` }
+      const answer = await send(`${nginx.url}/v1/models`, 'GET', undefined, headers)
+      caches.push(answer.headers['x-cache'])
+      round.push(answer.json.data.map(({ id }: { id: string }) => id).join(' '))
+    }
+    lists.push(round)
+  }
+  expect(lists[1]).toEqual(lists[0])
+  expect(new Set(lists[0]).size).toBe(4)
+  expect(lists[0]![1]).not.toContain('acme/')
+  // The list without a key is the only one that the cache may give to others.
+  expect(caches.filter((status) => status === 'HIT')).toHaveLength(1)
 })
 
 describe('GET /v1/models/{id}', () => {
