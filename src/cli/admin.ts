@@ -94,8 +94,10 @@ interface Target {
   readonly client: $Fetch
 }
 
-function urlOf({ server: { host, port } }: Config): string {
-  return callableUrl(`http://${host.includes(':') ? `[${host}]` : host}:${port}`)
+function urlOf({ server: { host, port, tls } }: Config): string {
+  return callableUrl(
+    `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`,
+  )
 }
 
 async function request(

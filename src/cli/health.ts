@@ -1,5 +1,5 @@
 /** `health`: asks a running gateway whether it is ready. It loads nothing else, because supervisors run it often. */
-import { get } from 'node:http'
+import http from 'node:http'
 import { CommandError, type Arguments } from './command.ts'
 
 const PORT = 8787
@@ -8,31 +8,49 @@ const TIMEOUT_SECONDS = 5
 /** Prints one line. @throws CommandError if the gateway is not ready or does not answer */
 export async function health({ text, on }: Arguments): Promise<void> {
   const { SLUICEGATE_URL, SLUICEGATE__SERVER__PORT: port = PORT } = process.env
-  const base = text.url ?? (SLUICEGATE_URL || `http://127.0.0.1:${port}`)
+  const named = text.url ?? (SLUICEGATE_URL || undefined)
+  const base = named ?? `http://127.0.0.1:${port}`
   const seconds = Number(text.timeout ?? TIMEOUT_SECONDS)
   if (!(seconds > 0)) {
     throw new CommandError(`--timeout takes seconds, not ${JSON.stringify(text.timeout)}.`, 2)
   }
   const address = `${base.replace(/\/+$/, '')}/${on.has('live') ? 'livez' : 'readyz'}`
-  if (!address.startsWith('http://') || !URL.canParse(address)) {
-    throw new CommandError(`--url takes an address that begins with http://, not "${base}".`, 2)
+  if (!/^https?:\/\//.test(address) || !URL.canParse(address)) {
+    throw new CommandError(
+      `--url takes an address that begins with http:// or https://, not "${base}".`,
+      2,
+    )
   }
-  const { status, body } = await ask(address, seconds * 1000)
+  const { status, body } = await ask(address, seconds * 1000).catch((error: CommandError) => {
+    // A port with TLS does not answer plain HTTP, and no configuration is read here.
+    if (named !== undefined || !REFUSED_PLAIN.test(error.message)) throw error
+    return ask(address.replace('http:', 'https:'), seconds * 1000)
+  })
   const line = `${address} ${status} ${body}`
   if (status !== 200) throw new CommandError(line)
   process.stdout.write(`${line}\n`)
 }
 
-function ask(address: string, timeoutMs: number): Promise<{ status: number; body: string }> {
+const REFUSED_PLAIN = / (?:ECONNRESET|EPROTO|HPE_\w+)$/
+const LOOPBACK = /^https:\/\/(?:localhost|127\.[\d.]+|\[::1\])[:/]/
+
+async function ask(address: string, timeoutMs: number): Promise<{ status: number; body: string }> {
+  const { get } = address.startsWith('https:') ? await import('node:https') : http
+  // The certificate of the port is not for the name of this machine.
+  const rejectUnauthorized = !LOOPBACK.test(address)
   return new Promise((resolve, reject) => {
     const fail = (reason: string) => reject(new CommandError(`${address} ${reason}`))
-    const request = get(address, { agent: false }, (response) => {
-      let body = ''
-      response.setEncoding('utf8')
-      response.on('data', (text: string) => (body = (body + text).slice(0, 500)))
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, body }))
-      response.on('error', (error) => fail(error.message))
-    })
+    const request = get(
+      address,
+      { agent: false, rejectUnauthorized },
+      (response: http.IncomingMessage) => {
+        let body = ''
+        response.setEncoding('utf8')
+        response.on('data', (text: string) => (body = (body + text).slice(0, 500)))
+        response.on('end', () => resolve({ status: response.statusCode ?? 0, body }))
+        response.on('error', (error) => fail(error.message))
+      },
+    )
     request.on('error', (error: NodeJS.ErrnoException) => fail(error.code ?? error.message))
     const late = setTimeout(() => {
       fail(`has not answered within ${timeoutMs / 1000} seconds`)

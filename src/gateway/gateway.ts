@@ -70,6 +70,8 @@ export interface Gateway {
   reload(next: LoadedConfig): Promise<void>
   /** The first half of {@link Gateway.reload}: sets up the plugins of a configuration. @throws ConfigError */
   prepare(next: LoadedConfig): Promise<PreparedConfig>
+  /** Calls a function after each change of the configuration. @returns ends that */
+  whenReplaced(watch: () => void): () => void
   /** True once the gateway is going to end: it is not ready for new work. */
   readonly stopping: boolean
   /** True once an error has left code of the gateway half-run. */
@@ -144,6 +146,7 @@ export async function createGateway(
     track: (call) => generations.track(call),
     prepare: (next) => generations.prepare(next),
     reload: (next) => generations.reload(next),
+    whenReplaced: (watch) => generations.whenReplaced(watch),
     stop: () => void (stopping = true),
     reportFault(error, kind) {
       const action = reportFault(common, generations, error, kind)

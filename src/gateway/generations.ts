@@ -30,6 +30,7 @@ export class Generations {
   readonly running = new RunningCalls()
   readonly #retired = new Set<Generation>()
   readonly #closing = new Set<Promise<void>>()
+  readonly #watchers = new Set<() => void>()
   #shared!: Shared
   #token: string | undefined
   #current!: Generation
@@ -83,6 +84,12 @@ export class Generations {
     warnOfRestart(log, config, next.config)
   }
 
+  /** Calls a function after each change of the configuration. @returns ends that */
+  whenReplaced(watch: () => void): () => void {
+    this.#watchers.add(watch)
+    return () => void this.#watchers.delete(watch)
+  }
+
   async close(): Promise<void> {
     clearInterval(this.#timer)
     this.#shared.discovery.close()
@@ -122,6 +129,7 @@ export class Generations {
     routing.retain(fresh.runtime.catalog, (provider) =>
       isDeepStrictEqual(before[provider], after[provider]),
     )
+    for (const watch of this.#watchers) watch()
     this.#retired.add(old)
     if (old.calls === 0) this.#retire(old)
   }

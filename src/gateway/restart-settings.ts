@@ -7,6 +7,7 @@ export function warnOfRestart(log: ConsolaInstance, old: Config, next: Config): 
     ['server.host', old.server.host, next.server.host],
     ['server.port', old.server.port, next.server.port],
     ['server.workers', old.server.workers, next.server.workers],
+    ['server.tls', old.server.tls === undefined, next.server.tls === undefined],
     ['log.format', old.log.format, next.log.format],
     ['log.path', old.log.path, next.log.path],
     ['log.keep', old.log.keep, next.log.keep],

@@ -3,7 +3,9 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { readFileSync } from 'node:fs'
 import { createServer, type RequestListener, type Server as NodeServer } from 'node:http'
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
 import { listen as listhen } from 'listhen'
+import { contextOf } from '../config/network.ts'
 import { createHandler } from './handler.ts'
 import type { Siblings } from './siblings.ts'
 import { openFront, shuttingDown } from './front.ts'
@@ -55,17 +57,28 @@ export async function listen(gateway: Gateway, options: ListenOptions = {}): Pro
   let refusing = false
   const { siblings } = options
   const handler = createHandler(gateway, () => refusing, siblings)
-  const server = await bind(handler, host, port, siblings !== undefined)
+  const tls = certificateOf(gateway)
+  const server = await bind(handler, {
+    hostname: host,
+    port,
+    tls,
+    isShared: siblings !== undefined,
+  })
+  const unwatch = gateway.whenReplaced(() => {
+    const next = certificateOf(gateway)
+    if (tls && next) (server as TlsServer).setSecureContext(next)
+  })
   openFront(server, handler, gateway.runtime.log)
   server.keepAliveTimeout = KEEP_ALIVE_MS
   limitConnections(server, gateway)
   const warming = globalThis.setTimeout(warmUp, AFTER_START_MS).unref()
   const { port: bound } = server.address() as AddressInfo
   return {
-    url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`,
+    url: `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${bound}`,
     async close({ delaySeconds, graceSeconds, hurry } = {}) {
       const { shutdownDelay, shutdownGrace } = gateway.runtime.config.server
       gateway.stop()
+      unwatch()
       clearTimeout(warming)
       const delayMs = (delaySeconds ?? shutdownDelay) * 1000
       await pause(delayMs, hurry)
@@ -136,37 +149,50 @@ function openFilesLimit(): number | undefined {
   }
 }
 
+interface Certificate {
+  readonly cert: string
+  readonly key: string
+  readonly passphrase?: string
+}
+
+/** The certificate of the port, as its files were read last; undefined for plain HTTP. */
+function certificateOf({ loaded: { config, network } }: Gateway): Certificate | undefined {
+  const { tls } = config.server
+  return tls && (contextOf({ ca: [], ...tls }, network) as Certificate)
+}
+
+interface Bound {
+  readonly hostname: string
+  readonly port: number
+  readonly tls: Certificate | undefined
+  /** Whether other processes have the port too. */
+  readonly isShared: boolean
+}
+
 /**
  * Opens the port with listhen. Without it for any free port, which it cannot take, and for a port that other processes have
  * too: to see whether the port is free, listhen opens it, would take connections then, and lose them.
  */
-function bind(
-  handler: RequestListener,
-  hostname: string,
-  port: number,
-  isShared: boolean,
-): Promise<NodeServer> {
-  return port === 0 || isShared
-    ? bindPlainly(handler, hostname, port)
-    : bindWithListhen(handler, hostname, port)
+function bind(handler: RequestListener, bound: Bound): Promise<NodeServer> {
+  return bound.port === 0 || bound.isShared
+    ? bindPlainly(handler, bound)
+    : bindWithListhen(handler, bound)
 }
 
 async function bindPlainly(
   handler: RequestListener,
-  hostname: string,
-  port: number,
+  { hostname, port, tls }: Bound,
 ): Promise<NodeServer> {
-  const server = createServer(handler)
+  const server = tls ? createTlsServer(tls, handler) : createServer(handler)
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen(port, hostname, resolve)
   })
-  return server
+  return server as NodeServer
 }
 
 async function bindWithListhen(
   handler: RequestListener,
-  hostname: string,
-  port: number,
+  { hostname, port, tls }: Bound,
 ): Promise<NodeServer> {
   const open = ['0.0.0.0', '::', ''].includes(hostname)
   const listener = await listhen(handler, {
@@ -177,6 +203,7 @@ async function bindWithListhen(
     autoClose: false,
     isProd: true,
     showURL: false,
+    ...(tls && { https: { ...tls, cert: fromPem(tls.cert), key: fromPem(tls.key) } }),
   })
   const server = listener.server as NodeServer
   // listhen adds a listener that counts requests for its own way of closing, which is not used.
@@ -185,4 +212,9 @@ async function bindWithListhen(
     for (const one of listeners) if (one !== handler) server.off('request', one)
   }
   return server
+}
+
+/** The text from the first certificate or key on: listhen takes a text with words before it for a path. */
+function fromPem(text: string): string {
+  return text.slice(text.indexOf('-----BEGIN'))
 }
