@@ -3,10 +3,12 @@
  * There is one file. Absent members have defaults, and the environment overrides the file.
  */
 import { loadConfig as readWithC12 } from 'c12'
+import { parseYAML } from 'confbox/yaml'
 import { readFile, stat } from 'node:fs/promises'
 import { dirname, extname, join, relative, resolve, sep } from 'node:path'
 import type * as v from 'valibot'
 import { OVERRIDE, readEnvironment, resolveEnvironment, type Environment } from './environment.ts'
+import { boundsProblem, MAX_FILE_BYTES, TOO_DEEP, TOO_LARGE } from '../errors/bounds.ts'
 import { ConfigError } from '../errors/errors.ts'
 import type { wildcardSchema } from '../models/entry.ts'
 import { isRaw, mergeModels, withDeployments, withPrices } from '../models/layers.ts'
@@ -244,10 +246,7 @@ async function find(cwd: string, { file, builtIn }: LoadOptions): Promise<string
 /** The content of a file; a function is called. */
 async function read(file: string, label: string, env: Environment): Promise<unknown> {
   try {
-    // c12 would return JSON from a cache when the file is read again.
-    if (extname(file) === '.json') {
-      return JSON.parse((await readFile(file, 'utf8')).replace(/^\ufeff/, ''))
-    }
+    if (DATA_EXTENSIONS.includes(extname(file))) return await readData(file, label)
     const tryNative = file === STARTER_FILE || !loadedByNode.has(file)
     loadedByNode.add(file)
     const { config } = await readWithC12<Record<string, unknown>>({
@@ -272,8 +271,21 @@ async function read(file: string, label: string, env: Environment): Promise<unkn
     })
     return config
   } catch (error) {
+    if (error instanceof ConfigError) throw error
+    // The parsers are recursive.
+    if (error instanceof RangeError) return fail(label, TOO_DEEP)
     return fail(label, `cannot be read: ${reasonOf(error)}`)
   }
+}
+
+/** The value of a YAML or JSON file, within the bounds. No other code sees a value beyond them. */
+async function readData(file: string, label: string): Promise<unknown> {
+  if ((await stat(file)).size > MAX_FILE_BYTES) return fail(label, TOO_LARGE)
+  const text = (await readFile(file, 'utf8')).replace(/^\ufeff/, '')
+  const value: unknown = extname(file) === '.json' ? JSON.parse(text) : parseYAML(text)
+  if (value === undefined || value === null) throw new Error('it is empty')
+  const problem = boundsProblem(value)
+  return problem === undefined ? value : fail(label, problem)
 }
 
 /** The models file that need not be named, if there is one: beside a configuration of the operator. */

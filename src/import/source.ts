@@ -1,5 +1,6 @@
 /** Reads files of other programs. Numbers stay the text that the file has, because a float between them and a price loses digits. */
 import { parseYAML } from 'confbox/yaml'
+import { boundsProblem, MAX_FILE_BYTES, TOO_DEEP, TOO_LARGE } from '../errors/bounds.ts'
 
 /** A file that cannot be read as what it should be. Its message shows nothing of the content. */
 export class UnreadableSource extends Error {
@@ -23,6 +24,7 @@ interface YamlState {
 /** A YAML document, or JSON, which is YAML too. @throws UnreadableSource */
 export function readYaml(text: string): unknown {
   let document: unknown
+  if (text.length > MAX_FILE_BYTES) throw new UnreadableSource(`it ${TOO_LARGE}`)
   try {
     document = parseYAML(text, {
       listener(event: string, state: YamlState) {
@@ -34,39 +36,22 @@ export function readYaml(text: string): unknown {
       },
     })
   } catch (error) {
+    // The parser is recursive.
+    if (error instanceof RangeError) throw new UnreadableSource(`it ${TOO_DEEP}`)
     const { reason = 'it cannot be parsed', mark } = error as Partial<YamlError>
     const where = mark ? ` (line ${mark.line + 1})` : ''
     // What it quotes, such as the name of an anchor, may be a secret that begins with "*" or "!".
     const shown = reason.replaceAll(/ ?(["'`]|!?<).*/gs, '')
     throw new UnreadableSource(`it is not YAML: ${shown}${where}`)
   }
-  return boundedValues(document)
+  const problem = boundsProblem(document)
+  if (problem !== undefined) throw new UnreadableSource(`it ${problem}`)
+  return document
 }
 
 interface YamlError {
   readonly reason: string
   readonly mark: { readonly line: number }
-}
-
-/** Values of a document, those that anchors repeat included. A file of some kilobytes can stand for billions. */
-const MAX_VALUES = 1_000_000
-const MAX_DEPTH = 64
-
-/** @throws UnreadableSource for a document whose anchors repeat too much, or contain themselves */
-function boundedValues(document: unknown): unknown {
-  let values = 0
-  const visit = (value: unknown, depth: number): void => {
-    if (++values > MAX_VALUES) {
-      throw new UnreadableSource(
-        'it has more than a million values, those included that its anchors repeat',
-      )
-    }
-    if (depth > MAX_DEPTH) throw new UnreadableSource('its values are nested too deeply')
-    if (typeof value !== 'object' || value === null) return
-    for (const member of Object.values(value)) visit(member, depth + 1)
-  }
-  visit(document, 0)
-  return document
 }
 
 /** The word before the position of the parser. It walks back from there: a file may be one line with a million numbers. */

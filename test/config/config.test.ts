@@ -271,7 +271,7 @@ describe('the file', () => {
     ['gateway.config.yaml', '# nothing yet', /it is empty/],
     ['gateway.config.yaml', '- 1', /expected an object, found a list/],
     ['gateway.config.yaml', 'hello', /expected an object, found "hello"/],
-    ['gateway.config.yaml', 'providers: &a { x: { options: *a } }', /nested more than/],
+    ['gateway.config.yaml', 'providers: &a { x: { options: *a } }', /nested deeper than/],
   ])('%s with %j is refused without being quoted', async (name, text, message) => {
     const error = await failure({ cwd: await folder({ [name]: text }), env: {} })
     expect(error.message).toMatch(message)
