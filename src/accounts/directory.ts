@@ -22,6 +22,8 @@ export interface ListedKey extends Pick<
   /** Same form as {@link ListedAccount.texts}. */
   readonly texts: string
   readonly hasPolicy: boolean
+  /** Whether its spend is limited. */
+  readonly hasCap: boolean
 }
 
 export interface DirectoryView {
@@ -41,6 +43,8 @@ export class Directory {
   #closed = false
   /** Position in the changes of other processes. */
   #cursor: string | undefined
+  /** Hears of each change that this process makes. @param key of that account, where it is a key that was changed */
+  onChange: (account: string, key?: string) => void = () => {}
 
   constructor(records: Records) {
     this.#records = records
@@ -63,11 +67,13 @@ export class Directory {
 
   async noteAccount(account: Account): Promise<void> {
     this.#loaded?.put(account)
+    this.onChange(account.id)
     await this.#records.touch(`account:${account.id}`)
   }
 
   async noteKey(key: Key): Promise<void> {
     this.#loaded?.put(key)
+    this.onChange(key.account, key.id)
     await this.#records.touch(`key:${key.id}`)
   }
 
@@ -137,12 +143,19 @@ class Entries implements DirectoryView {
       this.accounts.set(id, { ...common, texts: textsOf(id, name) })
       return
     }
-    const { start, expiresAt, policy } = one
+    const { start, expiresAt, policy, spendCap } = one
     const account = this.accounts.get(one.account)?.id ?? one.account
     this.#count(account, Number(!archived) - Number(this.#isCounted(id)))
     const hasPolicy = policy !== undefined
     const texts = textsOf(id, name, start)
-    this.keys.set(id, { ...common, account, expiresAt, hasPolicy, texts })
+    this.keys.set(id, {
+      ...common,
+      account,
+      expiresAt,
+      hasPolicy,
+      hasCap: spendCap !== undefined,
+      texts,
+    })
   }
 
   #isCounted(id: string): boolean {

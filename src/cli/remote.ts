@@ -259,8 +259,9 @@ export async function listChanges(admin: Admin, args: Arguments): Promise<void> 
 // Commands over the alerts of a gateway.
 
 export async function listAlerts(admin: Admin, args: Arguments): Promise<void> {
-  const { data } = await admin.ask('GET', '/alerts')
+  const { data, looked } = await admin.ask('GET', '/alerts')
   print(args, data, () => {
+    const still = `Still looking: ${looked.done} of ${looked.of} accounts and keys were looked at since the start.\n`
     const rows = data.map((one: any) => [
       one.since,
       one.ended_at ?? 'active',
@@ -271,7 +272,8 @@ export async function listAlerts(admin: Admin, args: Arguments): Promise<void> {
       one.id,
     ])
     const headings = ['SINCE', 'UNTIL', 'ALERT', 'OBJECT', 'MESSAGE', 'MUTED UNTIL', 'ID']
-    return rows.length > 0 ? table(headings, rows) : 'There are none.\n'
+    const found = rows.length > 0 ? table(headings, rows) : ''
+    return looked.complete ? found || 'There are none.\n' : found + still
   })
 }
 

@@ -7,7 +7,7 @@ import type { RequestDetails, RequestView } from '../server/admin/resources/requ
 import type * as usage from '../server/admin/resources/usage.ts'
 import type { Read, Usd } from './amounts.ts'
 
-export type { AlertAnswer as Alert } from '../server/admin/resources/alert.ts'
+export type { AlertAnswer as Alert, Looked } from '../server/admin/resources/alert.ts'
 export type { HealthState, PriceSource, Pricing } from '../server/admin/resources/model.ts'
 export type { Policy } from '../server/admin/resources/policy.ts'
 export type { RequestContent } from '../server/admin/resources/request.ts'

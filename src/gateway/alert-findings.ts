@@ -1,5 +1,6 @@
 /** Findings about everything that has alerts. */
 import { isDeepStrictEqual } from 'node:util'
+import type { HealthReport } from '../server/admin/resources/model.ts'
 import type { Finding } from '../observe/alerts.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
 import type { ModelOutcomes } from '../observe/metrics.ts'
@@ -17,6 +18,7 @@ export class AlertFindings {
   of(runtime: Runtime): Finding[] {
     return [
       ...deployments(runtime),
+      ...egress(runtime),
       ...ledger(runtime),
       ...guards(runtime),
       ...sinks(runtime),
@@ -50,21 +52,45 @@ export function raisePriceAlerts(before: Runtime, after: Runtime): void {
 function* deployments({ catalog, routing }: Runtime): Generator<Finding> {
   const seen = new Set<string>()
   for (const { id: model, deployments: all } of catalog.all()) {
-    let down = 0
-    for (const one of all) {
-      const { state, lastFailure } = routing.healthOf(one).report()
-      if (state === 'cooldown') down++
-      if (seen.has(one.id)) continue
-      seen.add(one.id)
-      const message = `calls avoid ${one.id}${lastFailure ? `: ${lastFailure}` : ''}`
-      // A probe that is under way proves nothing yet.
-      const now = state === 'probing' ? 'between' : wrongIf(state === 'cooldown')
-      yield { kind: 'deployment.down', object: one.id, state: now, message }
+    const states = all.map((one) => {
+      const report = routing.healthOf(one).report()
+      return { id: one.id, state: stateOf(report), why: whyOf(one.id, report) }
+    })
+    for (const { id, state, why } of states) {
+      if (seen.has(id)) continue
+      seen.add(id)
+      yield { kind: 'deployment.down', object: id, state, message: `calls avoid ${why}` }
     }
-    const message = `every deployment of ${model} is in cooldown`
-    const isDown = all.length > 0 && down === all.length
-    yield { kind: 'model.down', object: model, state: wrongIf(isDown), message }
+    const isDown = all.length > 0 && states.every(({ state }) => state === 'wrong')
+    const isWell = all.length === 0 || states.some(({ state }) => state === 'well')
+    const reasons = states.map(({ why }) => why).join('; ')
+    const message = `every deployment of ${model} is in cooldown: ${reasons}`
+    const state = isDown ? 'wrong' : isWell ? 'well' : 'between'
+    yield { kind: 'model.down', object: model, state, message }
   }
+}
+
+/** A cooldown that is over, a probe under way and a deployment that has answered nothing yet prove nothing. */
+function stateOf({ state, isProven }: HealthReport): Finding['state'] {
+  if (state === 'cooldown') return 'wrong'
+  return state === 'healthy' && isProven ? 'well' : 'between'
+}
+
+function whyOf(id: string, { lastFailure, lastMessage, since }: HealthReport): string {
+  const words = [lastFailure, lastMessage].filter((word) => word !== undefined).join(': ')
+  const reason = words === '' ? '' : `: ${words}`
+  const when =
+    since === undefined ? '' : `; no call has succeeded since ${new Date(since).toISOString()}`
+  return `${id}${reason}${when}`
+}
+
+function egress({ egress: ways }: Runtime): Finding[] {
+  return ways.down.map(([object, message]) => ({
+    kind: 'egress.down',
+    object,
+    state: 'wrong',
+    message,
+  }))
 }
 
 function ledger({ ledger: engine }: Runtime): Finding[] {

@@ -110,7 +110,6 @@ export async function createGateway(
     runtime,
     running: generations.running,
     freezesAll,
-    ...(isShared(loaded) && { claim: (id, state) => sharing.claims.claim(id, state) }),
   })
   const { assembled, state, token } = await open(loaded, common, adminToken)
   const shared = createShared(common, state, runtime, loaded.config.log.path)
@@ -118,6 +117,14 @@ export async function createGateway(
   const startedAt = Date.now()
   const own = { startedAt, worker: worker?.number, announcements: state.announcements }
   const sharing = await createSharing(shared, generations, own)
+  const { instances } = sharing
+  await shared.alerts.keepIn({
+    records: shared.records,
+    gateway: shared.gatewayId,
+    ...(isShared(loaded) && {
+      running: async () => (await instances.list()).map(({ id }) => id),
+    }),
+  })
   const bodies = bodyBudgetOf(generations, shared, worker)
   const listedMoney = listedMoneyOf(generations, shared)
   const timer = drive(generations, shared, { ...sharing, bodies })
@@ -217,7 +224,7 @@ function drive(
 ): NodeJS.Timeout {
   const disk = new DiskSpace(foldersOf(generations.runtime.config))
   const more = () => [...shared.spending.findings(), ...disk.findings()]
-  const health = new HealthEvents(shared.events, () => generations.runtime, more)
+  const health = new HealthEvents(shared.events, () => generations.runtime, more, disk)
   return startTimer({ ...shared, ...parts, running: generations.running, health, disk })
 }
 
@@ -370,6 +377,10 @@ export class DiskSpace {
     this.#freeBytes = freeBytes
   }
 
+  get hasLooked(): boolean {
+    return this.#free.size === this.#folders.length
+  }
+
   /** @param now steady ms */
   tick(now: number): void {
     if (now - this.#lookedAt < DISK_LOOK_MS) return
@@ -407,6 +418,14 @@ async function freeBytesOf(folder: string): Promise<number> {
 // Notices when deployments or the ledger fail and recover: for alerts, and for watchers of the events of the gateway.
 
 const HEALTH_LOOK_MS = 1000
+/** Alerts of which nothing is known until everything was looked at. */
+const MONEY: ReadonlySet<Finding['kind']> = new Set([
+  'balance.low',
+  'balance.empty',
+  'cap.80',
+  'cap.100',
+  'key.expiring',
+])
 
 class HealthEvents {
   readonly #events: LiveEvents
@@ -415,11 +434,18 @@ class HealthEvents {
   /** States by deployment, and of the ledger under the name ''. */
   #states = new Map<string, string>()
   readonly #findings = new AlertFindings()
+  readonly #disk: DiskSpace
   #lookedAt = -Infinity
 
   /** @param more further findings for alerts */
-  constructor(events: LiveEvents, runtime: () => Runtime, more: () => readonly Finding[]) {
+  constructor(
+    events: LiveEvents,
+    runtime: () => Runtime,
+    more: () => readonly Finding[],
+    disk: DiskSpace,
+  ) {
     this.#more = more
+    this.#disk = disk
     this.#events = events
     this.#runtime = runtime
   }
@@ -432,7 +458,11 @@ class HealthEvents {
       const { off } = runtime.config.alerts
       const all = [...this.#findings.of(runtime), ...this.#more()]
       const findings = all.filter(({ kind }) => !off.includes(kind))
-      runtime.alerts.observe(findings, now)
+      runtime.alerts.observe(findings, now, (kind, object) => {
+        if (MONEY.has(kind)) return runtime.spending.looked.complete
+        if (kind === 'errors.high') return runtime.catalog.get(object) === undefined
+        return kind !== 'disk.low' || this.#disk.hasLooked
+      })
     }
     if (!this.#events.wanted) {
       this.#states.clear()

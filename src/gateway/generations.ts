@@ -120,11 +120,12 @@ export class Generations {
 
   #replaceBy(fresh: Generation): void {
     const old = this.#current
-    const { accounts, routing, metrics } = this.#shared
+    const { accounts, routing, metrics, spending } = this.#shared
     this.#current = fresh
     metrics.guard.circuits = fresh.runtime.guards.circuits
     raisePriceAlerts(old.runtime, fresh.runtime)
     accounts.refresh()
+    if (old.runtime.config.alerts.balance !== fresh.runtime.config.alerts.balance) spending.again()
     const [before, after] = [old.runtime.config.providers, fresh.runtime.config.providers]
     routing.retain(fresh.runtime.catalog, (provider) =>
       isDeepStrictEqual(before[provider], after[provider]),

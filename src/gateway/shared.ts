@@ -25,7 +25,7 @@ import { UsageFindings } from '../observe/usage-findings.ts'
 import { UsageIndex } from '../observe/usage/usage.ts'
 import { type Runtime, Call, type Admission, type CallerContext } from '../pipeline/pipeline.ts'
 import type { RunningCalls } from '../pipeline/running-calls.ts'
-import type { AlertNotice, ChatCompletion } from '../plugin.ts'
+import type { ChatCompletion } from '../plugin.ts'
 import { randomId } from '../state/ids.ts'
 import { PriceRecords } from '../state/prices.ts'
 import { ProxyHealth } from '../upstream/egress.ts'
@@ -57,8 +57,6 @@ interface CommonOptions {
   readonly running: RunningCalls
   /** Whether built-in providers get frozen input as well. */
   readonly freezesAll: boolean
-  /** Whether this gateway is the one that reports an alert; absent for a gateway alone. */
-  readonly claim?: (id: string, state: AlertNotice['state']) => Promise<boolean>
 }
 
 export const TICK_MS = 250
@@ -68,7 +66,7 @@ const GATEWAY_ID_LENGTH = 11
 /** Makes the parts that the setup of plugins needs. Its owner closes the logs and the loop's watch. */
 export function createCommon(
   loaded: LoadedConfig,
-  { runtime, running, claim, freezesAll, ...options }: CommonOptions,
+  { runtime, running, freezesAll, ...options }: CommonOptions,
 ) {
   const { format, path: folder, keep, size, content } = loaded.config.log
   const mask = new Mask()
@@ -103,7 +101,6 @@ export function createCommon(
       log,
       events,
       tell: (notice) => runtime().sinks?.tell('alert', notice),
-      ...(claim && { claim }),
     }),
     routing: new Routing(),
     unserved: new Unserved(),
@@ -138,9 +135,12 @@ export function createShared(
     ledger,
     settings: () => moneySettings(runtime().config),
     top: (most) => topSpenders(runtime().usage, most),
+    everything: () => watchedOf(accounts),
+    wasEmpty: (account) => common.alerts.isActive('balance.empty', account),
     metrics: metrics.money,
     warn: (message) => log.warn(message),
   })
+  accounts.directory.onChange = (account, key) => spending.touched(account, key)
   const usage = new UsageIndex({
     folder: logFolder,
     source: state.source,
@@ -168,6 +168,18 @@ export function secretsOf({
 function placeOfLog({ config: { state, log } }: LoadedConfig): LogPlace | undefined {
   if (state.driver === 'redis') return { redis: log.url ?? state.url, isOwn: log.url !== undefined }
   return log.path === undefined ? undefined : { folder: log.path }
+}
+
+/** Accounts, and keys with a cap or an end, that are not archived. */
+async function watchedOf({ directory }: Accounts) {
+  const { accounts, keys } = await directory.view()
+  const isOpen = ({ archived }: { readonly archived: boolean }) => !archived
+  return {
+    accounts: [...accounts.values()].filter(isOpen).map(({ id }) => id),
+    keys: [...keys.values()]
+      .filter((one) => isOpen(one) && (one.hasCap || one.expiresAt !== undefined))
+      .map(({ id }) => id),
+  }
 }
 
 function moneySettings({ alerts, metrics }: Config): {

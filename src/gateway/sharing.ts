@@ -3,7 +3,6 @@ import type { LoadedConfig } from '../config/config.ts'
 import type { Announcements, Topic } from '../state/announcements.ts'
 import type { Generations } from './generations.ts'
 import type { Shared } from './shared.ts'
-import type { AlertNotice } from '../plugin.ts'
 import type { Records } from '../state/records.ts'
 import { steadyNow } from '../lifetime/scope.ts'
 import type { Routing } from '../models/routing.ts'
@@ -24,7 +23,6 @@ interface Sharing {
   /** Deployments that operators have disabled. */
   readonly disabledDeployments: DisabledDeployments
   readonly peers: Peers
-  readonly claims: AlertClaims
 }
 
 /** Public data of a gateway, and its connection to the others. */
@@ -59,51 +57,7 @@ export async function createSharing(
   return {
     disabledDeployments,
     instances,
-    claims: new AlertClaims({ records, instances, gatewayId }),
     peers: new Peers({ announcements, records, instances, gatewayId, running, events, usage }),
-  }
-}
-
-// Which of the gateways that share a state reports an alert that all of them see.
-
-interface Claim {
-  readonly revision: number
-  readonly state: AlertNotice['state']
-  /** Id of the gateway that reported it. */
-  readonly gateway: string
-}
-
-interface ClaimsOptions {
-  readonly records: Pick<Records, 'get' | 'create' | 'replace'>
-  readonly instances: Pick<Instances, 'list'>
-  readonly gatewayId: string
-}
-
-export class AlertClaims {
-  readonly #options: ClaimsOptions
-
-  constructor(options: ClaimsOptions) {
-    this.#options = options
-  }
-
-  /**
-   * Whether this gateway is the one that reports a change of an alert. A report of a gateway that no longer runs is repeated.
-   * @param id equal in all gateways. @throws Unavailable while the state cannot be reached
-   */
-  async claim(id: string, state: AlertNotice['state']): Promise<boolean> {
-    const { records, gatewayId: gateway } = this.#options
-    const key = `alert:${id}`
-    const claim = await records.get<Claim>(key)
-    if (!claim) return records.create(key, { revision: 1, state, gateway } satisfies Claim)
-    if (claim.state === state && (await this.#runs(claim.gateway))) return false
-    const { revision } = claim
-    return records.replace(key, { revision: revision + 1, state, gateway } as Claim, revision)
-  }
-
-  async #runs(gateway: string): Promise<boolean> {
-    const { instances, gatewayId } = this.#options
-    if (gateway === gatewayId) return false
-    return (await instances.list()).some(({ id }) => id === gateway)
   }
 }
 

@@ -61,6 +61,8 @@ export class Health {
   #inFlight = 0
   #latencyMs = 0
   #measuredAt = -Infinity
+  /** Whether an operator has put it back. */
+  #isResumed = false
 
   /** @param now the clock, ms since epoch */
   constructor(now: () => number) {
@@ -100,6 +102,7 @@ export class Health {
     this.#failures = 0
     this.#cooldowns = 0
     this.#lastFailure = undefined
+    this.#isResumed = true
     if (this.#state !== 'healthy') this.#become('healthy')
   }
 
@@ -207,6 +210,7 @@ export class Health {
         : {}),
       ...(this.#measuredAt < 0 ? {} : { latencyMs: this.#latencyMs }),
       inFlight: this.#inFlight,
+      isProven: this.#measuredAt >= 0 || this.#isResumed,
     }
   }
 

@@ -1,13 +1,18 @@
-/** Alerts of one gateway: raised when something has been wrong for a while, ended when it has been well for a while. */
+/**
+ * Alerts of one gateway: raised when something has been wrong for a while, ended when it has been well for a while. They are
+ * records, so that a restart neither loses one nor tells it again.
+ */
 import { hash } from 'node:crypto'
 import { logEvent, type EventLog } from './events.ts'
 import type { AlertNotice } from '../plugin.ts'
 import type { LiveEvents } from './live-events.ts'
 import type { AlertRecord } from '../server/admin/resources/alert.ts'
+import type { Records } from '../state/records.ts'
 
 export const ALERT_KINDS = [
   'deployment.down',
   'model.down',
+  'egress.down',
   'ledger.down',
   'ledger.differs',
   'outbox.old',
@@ -39,24 +44,14 @@ interface Alert extends AlertRecord {
 }
 
 /** How long something must be wrong before its alert is raised, and well before the alert ends, in ms. */
-const PATIENCE: Readonly<Record<AlertKind, readonly [raise: number, end: number]>> = {
+const PATIENCE: Readonly<Partial<Record<AlertKind, readonly [raise: number, end: number]>>> = {
   'deployment.down': [60_000, 60_000],
   'model.down': [0, 10_000],
   'ledger.down': [10_000, 30_000],
-  'ledger.differs': [0, 0],
-  'outbox.old': [0, 0],
   'log.dropped': [0, 600_000],
-  'disk.low': [0, 0],
-  'errors.high': [0, 0],
   'guard.open': [60_000, 60_000],
-  'sink.disabled': [0, 0],
-  'balance.low': [0, 0],
-  'balance.empty': [0, 0],
-  'cap.80': [0, 0],
-  'cap.100': [0, 0],
-  'key.expiring': [0, 0],
-  'price.changed': [0, 0],
 }
+const AT_ONCE = [0, 0] as const
 /** Alerts about what gateways share, which each of them sees. The others are about one process. */
 const SHARED: ReadonlySet<AlertKind> = new Set([
   'ledger.differs',
@@ -66,19 +61,60 @@ const SHARED: ReadonlySet<AlertKind> = new Set([
   'cap.100',
   'key.expiring',
 ])
-/** Least time between two changes of one alert. */
+/** Least time between two messages about one alert. */
 const PAUSE_MS = 60_000
 /** Number of ended alerts that are kept. */
 const HISTORY = 200
+const PRUNE_MS = 3_600_000
+const INDEX = 'alerts'
+const BATCH = 500
+
+interface Told {
+  readonly state: AlertNotice['state']
+  /** ms since epoch */
+  readonly at: number
+}
 
 interface Watched {
   readonly kind: AlertKind
+  readonly object: string
   /** When it became as it is, steady ms. */
   since: number
   state: Finding['state']
+  /** The last alert, with an end where it is not active. */
   alert: Alert | undefined
-  changedAt: number
-  mutedUntil: number
+  /** The state that was told last. */
+  told: Told | undefined
+  /** Whether it is from an earlier process, and nothing was found of it yet. */
+  restored: boolean
+  /** Whether the record lacks a change. */
+  unsaved: boolean
+  saving: Promise<void> | undefined
+}
+
+/** The record `alert:<id>`. */
+interface StoredAlert {
+  readonly revision: number
+  /** Absent in a record of an earlier version, which has the `state` that was told. */
+  readonly kind?: AlertKind
+  readonly object?: string
+  readonly message?: string
+  readonly raised_at?: number
+  readonly ended_at?: number
+  readonly muted_until?: number
+  readonly told?: Told
+  readonly state?: AlertNotice['state']
+  /** The gateway that changed it last. */
+  readonly gateway: string
+}
+
+type AlertStore = Pick<Records, 'list' | 'getMany' | 'add' | 'drop' | 'del' | 'update'>
+
+interface Place {
+  readonly records: AlertStore
+  readonly gateway: string
+  /** The ids of the gateways that run; absent where a gateway is alone with its state. */
+  readonly running?: () => Promise<readonly string[]>
 }
 
 interface AlertsOptions {
@@ -86,8 +122,6 @@ interface AlertsOptions {
   readonly events: Pick<LiveEvents, 'emit'>
   /** Receives each notice that is due, for other places than the log. */
   readonly tell?: (notice: AlertNotice) => void
-  /** Whether this gateway is the one to report a change of a shared alert. By default it is. */
-  readonly claim?: (id: string, state: AlertNotice['state']) => Promise<boolean>
   /** ms since epoch. */
   readonly wallClock?: () => number
 }
@@ -98,6 +132,8 @@ export class Alerts {
   readonly #wallClock: () => number
   readonly #watched = new Map<string, Watched>()
   #ended: Alert[] = []
+  #place: Place | undefined
+  #restoredAt = -Infinity
 
   constructor(options: AlertsOptions) {
     this.#options = options
@@ -105,7 +141,7 @@ export class Alerts {
   }
 
   get active(): readonly Alert[] {
-    const all = [...this.#watched.values()].flatMap(({ alert }) => alert ?? [])
+    const all = [...this.#watched.values()].flatMap((one) => activeOf(one) ?? [])
     return all.toSorted((one, other) => other.raisedAt - one.raisedAt)
   }
 
@@ -121,96 +157,272 @@ export class Alerts {
     return counts
   }
 
-  /** Takes the present findings; what is missing from them has gone and is well. @param now steady ms */
-  observe(findings: readonly Finding[], now: number): void {
+  isActive(kind: AlertKind, object: string): boolean {
+    const watched = this.#watched.get(this.#idOf({ kind, object }))
+    return watched !== undefined && activeOf(watched) !== undefined
+  }
+
+  /** Reads the alerts of earlier processes, and keeps alerts there from now on. Never rejects: it is tried again later. */
+  async keepIn(place: Place): Promise<void> {
+    this.#place = place
+    await this.#restore()
+  }
+
+  /**
+   * Takes the present findings; what is missing from them has gone and is well.
+   * @param now steady ms
+   * @param isKnown whether it is known that something missing is well; asked for alerts of earlier processes
+   */
+  observe(
+    findings: readonly Finding[],
+    now: number,
+    isKnown: (kind: AlertKind, object: string) => boolean = () => true,
+  ): void {
+    if (this.#place && this.#wallClock() - this.#restoredAt >= PRUNE_MS) void this.#restore()
     const seen = new Set<string>()
     for (const finding of findings) {
-      const id = idOf(finding)
+      const id = this.#idOf(finding)
       seen.add(id)
       this.#take(id, finding, now)
     }
-    for (const [id, { kind, alert }] of this.#watched) {
-      if (seen.has(id)) continue
-      if (!alert) this.#watched.delete(id)
-      else this.#take(id, { kind, object: alert.object, state: 'well', message: 'gone' }, now)
+    for (const [id, watched] of this.#watched) {
+      const { kind, object, restored } = watched
+      const isActive = activeOf(watched) !== undefined
+      if (!seen.has(id) && isActive && (!restored || isKnown(kind, object))) {
+        this.#take(id, { kind, object, state: 'well', message: 'gone' }, now)
+      }
+      this.#tellIfDue(id, watched)
+      const isOver = !activeOf(watched) && !watched.unsaved && !this.#isRecent(watched)
+      if (!seen.has(id) && isOver) this.#watched.delete(id)
     }
   }
 
   /** Reports something that has happened and does not last: an alert that has ended at once. */
   once({ kind, object, message }: Omit<Finding, 'state'>): void {
     const at = this.#wallClock()
-    const alert = { id: idOf({ kind, object }), kind, object, message, raisedAt: at }
-    this.#remember({ ...alert, endedAt: at })
-    this.#notify('warn', alert, `alert ${kind}: ${message}`)
+    const id = this.#idOf({ kind, object })
+    const alert = { id, kind, object, message, raisedAt: at, endedAt: at }
+    this.#remember(alert)
+    const watched = this.#watch(id, { kind, object }, 0)
+    Object.assign(watched, { state: 'well', alert, told: { state: 'ended', at } })
+    this.#save(id, watched)
+    this.#notify('warn', { ...alert, state: 'raised' }, `alert ${kind}: ${message}`)
   }
 
   /** Reports nothing of an active alert until that moment. @returns undefined without such an alert */
   mute(id: string, until: number): Alert | undefined {
     const watched = this.#watched.get(id)
-    if (!watched?.alert) return undefined
-    watched.mutedUntil = until
-    return (watched.alert = { ...watched.alert, mutedUntil: until })
+    const alert = watched && activeOf(watched)
+    if (!watched || !alert) return undefined
+    watched.alert = { ...alert, mutedUntil: until }
+    this.#save(id, watched)
+    return watched.alert
   }
 
   #take(id: string, finding: Finding, now: number): void {
-    const { kind, state } = finding
+    const { kind, state, object, message } = finding
     let watched = this.#watched.get(id)
     if (!watched) {
       if (state !== 'wrong') return
-      const none = { alert: undefined, changedAt: -Infinity, mutedUntil: 0 }
-      this.#watched.set(id, (watched = { kind, state, since: now, ...none }))
+      watched = this.#watch(id, finding, now)
     }
-    if (watched.state !== state) [watched.state, watched.since] = [state, now]
-    const [raiseMs, endMs] = PATIENCE[kind]
-    const isDue = (ms: number) => now - watched.since >= ms && now - watched.changedAt >= PAUSE_MS
-    if (!watched.alert && state === 'wrong' && isDue(raiseMs))
-      this.#raise(id, watched, finding, now)
-    else if (watched.alert && state === 'well' && isDue(endMs)) this.#end(watched, now)
+    watched.restored = false
+    // What is wrong stays so while a probe is under way; what is well has to be so without a break.
+    const isSame = watched.state === state || (watched.state === 'wrong' && state === 'between')
+    if (!isSame) [watched.state, watched.since] = [state, now]
+    const [raiseMs, endMs] = PATIENCE[kind] ?? AT_ONCE
+    const alert = activeOf(watched)
+    if (!alert && state === 'wrong' && now - watched.since >= raiseMs) {
+      const { mutedUntil } = watched.alert ?? {}
+      const muted = (mutedUntil ?? 0) > this.#wallClock() && { mutedUntil: mutedUntil! }
+      watched.alert = { id, kind, object, message, raisedAt: this.#wallClock(), ...muted }
+      this.#save(id, watched)
+    } else if (alert && state === 'well' && now - watched.since >= endMs) {
+      watched.alert = { ...alert, endedAt: this.#wallClock() }
+      this.#remember(watched.alert)
+      this.#save(id, watched)
+    }
   }
 
-  #raise(id: string, watched: Watched, { kind, object, message }: Finding, now: number): void {
-    watched.changedAt = now
-    const muted = watched.mutedUntil > this.#wallClock() && { mutedUntil: watched.mutedUntil }
-    watched.alert = { id, kind, object, message, raisedAt: this.#wallClock(), ...muted }
-    this.#notify('warn', watched.alert, `alert ${kind}: ${message}`)
-  }
-
-  #end(watched: Watched, now: number): void {
-    watched.changedAt = now
-    const ended = { ...watched.alert!, endedAt: this.#wallClock() }
-    watched.alert = undefined
-    this.#remember(ended)
-    this.#notify('info', ended, `alert ${ended.kind} has ended: ${ended.message}`)
+  #watch(id: string, { kind, object }: Pick<Finding, 'kind' | 'object'>, now: number): Watched {
+    const fresh: Watched = {
+      kind,
+      object,
+      state: 'wrong',
+      since: now,
+      alert: undefined,
+      told: undefined,
+      restored: false,
+      unsaved: false,
+      saving: undefined,
+    }
+    this.#watched.set(id, fresh)
+    return fresh
   }
 
   #remember(ended: Alert): void {
     this.#ended = [ended, ...this.#ended].slice(0, HISTORY)
   }
 
-  #notify(level: 'warn' | 'info', alert: Alert, message: string): void {
-    if ((alert.mutedUntil ?? 0) > this.#wallClock()) return
-    const { id, kind, object, endedAt } = alert
-    const state: AlertNotice['state'] = endedAt === undefined ? 'raised' : 'ended'
-    const notice = { id, kind, object, state, message: alert.message }
-    const { claim } = this.#options
-    if (!claim || !SHARED.has(kind)) return this.#notifyNow(level, notice, message)
-    // A notice that is sent twice is better than none.
-    void claim(id, state)
-      .catch(() => true)
-      .then((isOurs) => {
-        if (isOurs) this.#notifyNow(level, notice, message)
-      })
+  #isRecent({ told }: Watched): boolean {
+    return told !== undefined && this.#wallClock() - told.at < PAUSE_MS
   }
 
-  #notifyNow(level: 'warn' | 'info', notice: AlertNotice, text: string): void {
-    const { message: _, ...members } = notice
+  /** Tells a state that was not told yet, a minute after the last message about the same alert. */
+  #tellIfDue(id: string, watched: Watched): void {
+    const { alert, told } = watched
+    if (!alert) return
+    const state = alert.endedAt === undefined ? 'raised' : 'ended'
+    if ((told?.state ?? 'ended') === state) {
+      if (watched.unsaved && !watched.saving) this.#save(id, watched)
+      return
+    }
+    if (this.#isRecent(watched)) return
+    watched.told = { state, at: this.#wallClock() }
+    const { kind, message, mutedUntil = 0 } = alert
+    const notify = () => {
+      if (mutedUntil > this.#wallClock()) return
+      const [level, words] =
+        state === 'raised' ? (['warn', ''] as const) : (['info', ' has ended'] as const)
+      this.#notify(level, { ...alert, state }, `alert ${kind}${words}: ${message}`)
+    }
+    this.#save(id, watched, notify)
+  }
+
+  #notify(level: 'warn' | 'info', alert: Alert & Pick<AlertNotice, 'state'>, text: string): void {
+    const { id, kind, object, state, message } = alert
+    const members = { id, kind, object, state }
     logEvent(this.#options.log, level, { event: 'alert', message: text, members })
-    this.#options.events.emit('alert', () => ({ ...notice }))
-    this.#options.tell?.(notice)
+    this.#options.events.emit('alert', () => ({ ...members, message }))
+    this.#options.tell?.({ ...members, message })
+  }
+
+  /** Stores a change. @param notify called unless another gateway has told the same */
+  #save(id: string, watched: Watched, notify?: () => void): void {
+    const place = this.#place
+    if (!place) return notify?.()
+    watched.unsaved = true
+    const { alert, told } = watched
+    const before = watched.saving ?? Promise.resolve()
+    const saving = before.then(async () => {
+      let isTold = false
+      try {
+        await store(place, id, { alert: alert!, told }, (state) => {
+          isTold = notify !== undefined && SHARED.has(watched.kind) && state === told?.state
+        })
+        if (watched.alert === alert && watched.told === told) watched.unsaved = false
+      } catch {
+        // A notice that is sent twice is better than none; the record is tried again.
+      }
+      if (!isTold) notify?.()
+    })
+    watched.saving = saving
+    void saving.then(() => {
+      if (watched.saving === saving) watched.saving = undefined
+    })
+  }
+
+  /** Reads what is stored, and removes what is too old. */
+  async #restore(): Promise<void> {
+    const { records, gateway, running } = this.#place!
+    this.#restoredAt = this.#wallClock()
+    try {
+      const stored = await readAll(records)
+      const ended = stored.filter(({ alert }) => alert.endedAt !== undefined)
+      ended.sort((one, other) => other.alert.endedAt! - one.alert.endedAt!)
+      const old = ended.slice(HISTORY).map(({ alert }) => alert.id)
+      for (const id of old) await records.del(`alert:${id}`)
+      await records.drop(INDEX, ...old)
+      if (this.#ended.length === 0) this.#ended = ended.slice(0, HISTORY).map(({ alert }) => alert)
+      const others = running && new Set(await running())
+      for (const { alert, told, by } of stored) {
+        const { id, kind, endedAt } = alert
+        const isOver = endedAt !== undefined && told?.state !== 'raised'
+        if (isOver || this.#watched.has(id)) continue
+        const isOfProcess = others !== undefined && !SHARED.has(kind) && by !== gateway
+        if (isOfProcess && others.has(by)) continue
+        const watched = this.#watch(id, alert, performance.now())
+        Object.assign(watched, { alert, told, restored: true })
+        if (!isOfProcess) continue
+        watched.alert = {
+          ...alert,
+          endedAt: this.#wallClock(),
+          message: `${alert.message} (the gateway is gone)`,
+        }
+        this.#remember(watched.alert)
+        this.#save(id, watched)
+      }
+    } catch {
+      // The ledger itself logs that the state cannot be reached.
+      this.#restoredAt -= PRUNE_MS - PAUSE_MS
+    }
+  }
+
+  /** Equal for the same alert in all gateways, and of what is about one process in all processes of a gateway alone. */
+  #idOf({ kind, object }: Pick<Finding, 'kind' | 'object'>): string {
+    const of = this.#place?.running && !SHARED.has(kind) ? `\n${this.#place.gateway}` : ''
+    return `al_${hash('sha256', `${kind}\n${object}${of}`).slice(0, 12)}`
   }
 }
 
-/** Equal for the same alert in all gateways. */
-function idOf({ kind, object }: Pick<Finding, 'kind' | 'object'>): string {
-  return `al_${hash('sha256', `${kind}\n${object}`).slice(0, 12)}`
+function activeOf({ alert }: Watched): Alert | undefined {
+  return alert?.endedAt === undefined ? alert : undefined
+}
+
+interface Read {
+  readonly alert: Alert
+  readonly told: Told | undefined
+  readonly by: string
+}
+
+async function readAll(records: AlertStore): Promise<Read[]> {
+  const ids = await records.list(INDEX)
+  const all: Read[] = []
+  for (let at = 0; at < ids.length; at += BATCH) {
+    const some = ids.slice(at, at + BATCH)
+    const found = await records.getMany<StoredAlert>(some.map((id) => `alert:${id}`))
+    for (const [i, one] of found.entries()) {
+      if (one?.kind === undefined) continue
+      const { kind, object = '', message = '', raised_at = 0, ended_at, muted_until } = one
+      const alert = {
+        id: some[i]!,
+        kind,
+        object,
+        message,
+        raisedAt: raised_at,
+        ...(ended_at !== undefined && { endedAt: ended_at }),
+        ...(muted_until !== undefined && { mutedUntil: muted_until }),
+      }
+      all.push({ alert, told: one.told, by: one.gateway })
+    }
+  }
+  return all
+}
+
+/** @param found gets the state that was told last */
+async function store(
+  { records, gateway }: Place,
+  id: string,
+  { alert, told }: { readonly alert: Alert; readonly told: Told | undefined },
+  found: (told: Told['state'] | undefined) => void,
+): Promise<void> {
+  const { kind, object, message, raisedAt, endedAt, mutedUntil } = alert
+  let isNew = false
+  await records.update<StoredAlert>(`alert:${id}`, (stored) => {
+    isNew = stored?.kind === undefined
+    found(stored?.told?.state ?? stored?.state)
+    // Another gateway may have told it since.
+    const last = (stored?.told?.at ?? -1) > (told?.at ?? -1) ? stored?.told : told
+    return {
+      kind,
+      object,
+      message,
+      raised_at: raisedAt,
+      ...(endedAt !== undefined && { ended_at: endedAt }),
+      ...(mutedUntil !== undefined && { muted_until: mutedUntil }),
+      ...(last && { told: last }),
+      gateway,
+    }
+  })
+  if (isNew) await records.add(INDEX, id)
 }

@@ -1,17 +1,21 @@
 /**
- * Checks balances and caps beside the calls: those of accounts and keys in use, and of those with an alert. No check reads
- * every account.
+ * Checks balances and caps beside the calls: after a start those of all accounts and of all keys with a cap or an end, slowly;
+ * then those in use, those that were changed, and those with an alert.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Account, Key } from '../accounts/stored.ts'
 import { formatPico, parsePico, type Pico } from '../money/money.ts'
 import type { AccountTotals, KeySpend, Ledger } from '../state/ledger/ledger.ts'
+import type { Looked } from '../server/admin/resources/alert.ts'
 import type { Finding } from './alerts.ts'
 import type { MoneyMetrics } from './metrics.ts'
 
-type TopSpenders = (
-  most: number,
-) => Promise<{ readonly accounts: readonly string[]; readonly keys: readonly string[] }>
+interface Ids {
+  readonly accounts: readonly string[]
+  readonly keys: readonly string[]
+}
+type TopSpenders = (most: number) => Promise<Ids>
 
 interface SpendingOptions {
   readonly accounts: Pick<Accounts, 'accountsOf' | 'keysOf'>
@@ -19,6 +23,10 @@ interface SpendingOptions {
   /** `below`: a balance below it is low, unless the account has a bound of its own. `top`: number of spenders in the metrics. */
   readonly settings: () => { readonly below: Pico; readonly top: number | undefined }
   readonly top: TopSpenders
+  /** What has to be looked at before it is known that nothing is wrong. */
+  readonly everything: () => Promise<Ids>
+  /** Whether calls of an account were refused before this process has begun. */
+  readonly wasEmpty: (account: string) => boolean
   readonly metrics: MoneyMetrics
   readonly warn: (message: string) => void
   /** ms since epoch. */
@@ -31,6 +39,8 @@ const TOP_MS = 60_000
 const MOST = 500
 /** Most accounts and keys that wait; beyond it, some are checked when they are used again. */
 const MOST_WAITING = 20_000
+/** Part of the time in which the look at everything works. */
+const SHARE = 0.05
 const WEEK_MS = 7 * 24 * 3_600_000
 
 /** The money of one gateway's accounts and keys. The owner calls {@link Spending.tick} from time to time. */
@@ -45,19 +55,27 @@ export class Spending {
   /** Findings by account and by key. */
   readonly #ofAccounts = new Map<string, readonly Finding[]>()
   readonly #ofKeys = new Map<string, readonly Finding[]>()
-  #top: { readonly accounts: readonly string[]; readonly keys: readonly string[] } | undefined
+  #top: Ids | undefined
   #topAt = -Infinity
   #lookedAt = -Infinity
   #looking: Promise<void> | undefined
+  #looked: Looked = { done: 0, of: 0, complete: false }
+  #everything: Promise<void> | undefined
+  readonly #closing = new AbortController()
 
   constructor(options: SpendingOptions) {
     this.#options = options
     this.#wallClock = options.wallClock ?? (() => Date.now())
   }
 
-  /** A call of a key has ended. @param isRefused because the balance is too low */
-  used(account: string, key: string, isRefused: boolean): void {
-    if (this.#keys.size < MOST_WAITING) this.#keys.add(key)
+  /** How many of everything were looked at since the start. */
+  get looked(): Looked {
+    return this.#looked
+  }
+
+  /** Something was charged, booked or changed. @param isRefused whether a call was, because the balance is too low */
+  touched(account: string, key?: string, isRefused = false): void {
+    if (key !== undefined && this.#keys.size < MOST_WAITING) this.#keys.add(key)
     if (this.#accounts.size < MOST_WAITING) this.#accounts.add(account)
     if (isRefused && this.#refused.size < MOST_WAITING) this.#refused.add(account)
   }
@@ -69,6 +87,7 @@ export class Spending {
 
   /** Checks what is due. Resolves when no check is under way, and never rejects. @param now steady ms */
   tick(now: number): Promise<void> | undefined {
+    this.#everything ??= this.#lookAtEverything()
     if (this.#looking || now - this.#lookedAt < LOOK_MS) return this.#looking
     this.#lookedAt = now
     return (this.#looking = this.#look(now)
@@ -82,7 +101,50 @@ export class Spending {
   /** Resolves when no check is under way: checks read the ledger. */
   async close(): Promise<void> {
     this.#lookedAt = Infinity
-    await this.#looking
+    this.#closing.abort()
+    await Promise.all([this.#looking, this.#everything])
+  }
+
+  /** Looks at all again, after a change of a bound that holds for all. */
+  again(): void {
+    const before = this.#everything
+    this.#everything = (async () => {
+      await before
+      await this.#lookAtEverything()
+    })()
+  }
+
+  /** Never rejects: it begins again where the ledger cannot be read. */
+  async #lookAtEverything(): Promise<void> {
+    const { signal } = this.#closing
+    while (!signal.aborted) {
+      try {
+        const { accounts, keys } = await this.#options.everything()
+        this.#looked = { done: 0, of: accounts.length + keys.length, complete: false }
+        await this.#batches(accounts, (ids) => this.#lookAtAccounts(ids))
+        await this.#batches(keys, (ids) => this.#lookAtKeys(ids))
+        if (!signal.aborted) this.#looked = { ...this.#looked, complete: true }
+        return
+      } catch {
+        // The ledger itself logs that it cannot be reached.
+        await sleep(LOOK_MS, undefined, { signal, ref: false }).catch(() => {})
+      }
+    }
+  }
+
+  async #batches(
+    ids: readonly string[],
+    look: (ids: readonly string[]) => Promise<unknown>,
+  ): Promise<void> {
+    const { signal } = this.#closing
+    for (let at = 0; at < ids.length && !signal.aborted; at += MOST) {
+      const some = ids.slice(at, at + MOST)
+      const began = performance.now()
+      await look(some)
+      this.#looked = { ...this.#looked, done: this.#looked.done + some.length }
+      const pauseMs = ((performance.now() - began) * (1 - SHARE)) / SHARE
+      await sleep(pauseMs, undefined, { signal, ref: false }).catch(() => {})
+    }
   }
 
   async #look(now: number): Promise<void> {
@@ -142,8 +204,9 @@ export class Spending {
       const wasEmpty = this.#ofAccounts
         .get(account.id)
         ?.some(({ kind, state }) => kind === 'balance.empty' && state === 'wrong')
-      const isRefused = this.#refused.delete(account.id) || (wasEmpty && money.balance <= 0n)
-      keep(this.#ofAccounts, account.id, accountFindings(account, money, below, isRefused === true))
+      const isEmpty = (wasEmpty || this.#options.wasEmpty(account.id)) && money.balance <= 0n
+      const isRefused = this.#refused.delete(account.id) || isEmpty
+      keep(this.#ofAccounts, account.id, accountFindings(account, money, below, isRefused))
     }
     return checked
   }

@@ -25,6 +25,8 @@ it('follows the money of accounts and keys that are used, and of no others', asy
     },
     ledger,
     settings: () => ({ below: parsePico('1'), top }),
+    everything: async () => ({ accounts: [], keys: [] }),
+    wasEmpty: () => false,
     top: async (most) => ({ accounts: ['acme'].slice(0, most), keys: [] }),
     metrics,
     warn: (message) => expect.unreachable(message),
@@ -47,7 +49,7 @@ it('follows the money of accounts and keys that are used, and of no others', asy
   await accounts.changeKey(t.key.id, { spendCap: { usd: cap, scope: 'day' }, expiresAt })
   await look([])
   expect(read).toEqual([])
-  spending.used('acme', t.key.id, false)
+  spending.touched('acme', t.key.id, false)
   const expiring = `key.expiring ${t.key.id} wrong`
   await look([`cap.80 key ${t.key.id} day wrong`, expiring])
   expect(spending.findings()[0]).toMatchObject({
@@ -62,7 +64,7 @@ it('follows the money of accounts and keys that are used, and of no others', asy
   // A balance that is low, too low for a call, and above the bound again.
   const balance = await t.balance()
   await book('acme', parsePico('0.9') - balance)
-  spending.used('acme', t.key.id, true)
+  spending.touched('acme', t.key.id, true)
   await look(['balance.low acme wrong', 'balance.empty acme wrong'])
   await look(['balance.low acme wrong'])
   await book('acme', parsePico('0.2'))

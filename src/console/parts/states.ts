@@ -1,6 +1,7 @@
 /** Placeholders for data: loading, nothing there, an error, an incomplete answer. */
 import type { ApiError, Loaded } from '../api.ts'
 import { moment } from '../format.ts'
+import type { Looked } from '../answers.ts'
 import { html, type Content } from '../html.ts'
 import { preferences } from '../state.ts'
 import { Button } from './button.ts'
@@ -84,4 +85,12 @@ export function Answered<Answer>({
   }
   return html`${error && html`<${Failure} error=${error} onRetry=${reload} keptAt=${at} />`}
     <div class=${error ? 'stale' : 'fresh'}>${children(data)}</div>`
+}
+
+/** That nothing is wrong, once everything was looked at since the start. */
+export function Quiet({ looked, text }: { readonly looked: Looked; readonly text: string }) {
+  const { done, of, complete } = looked
+  return complete
+    ? html`<p><span class="ok" aria-hidden="true">✓ </span>${text}</p>`
+    : html`<p class="muted">Still looking: ${done} of ${of} accounts and keys so far.</p>`
 }

@@ -22,7 +22,7 @@ import { Bar, Spark } from '../parts/bar.ts'
 import { Tile, Time } from '../parts/facts.ts'
 import { Heads } from '../parts/heads.ts'
 import { Panel } from '../parts/panel.ts'
-import { Answered, Notice } from '../parts/states.ts'
+import { Answered, Notice, Quiet } from '../parts/states.ts'
 import { EndCall } from './outcome.ts'
 import { Snippets } from '../parts/snippets.ts'
 
@@ -134,14 +134,14 @@ function Tiles({
 
 /** What needs an operator: alerts, and deployments that are left out. */
 function Attention({ overview }: { readonly overview: OverviewData }) {
-  const { alerts, deployments, as_of } = overview
+  const { alerts, deployments, looked, as_of } = overview
   const now = Date.parse(as_of)
   const ago = (at: string | null | undefined) =>
     at ? html` <span class="muted"><${Ago} at=${at} now=${now} /></span>` : null
   return html`<${Panel} title="Needs attention">
     ${
       alerts.length + deployments.length === 0
-        ? html`<p><span class="ok" aria-hidden="true">✓ </span>Nothing needs attention.</p>`
+        ? html`<${Quiet} looked=${looked} text="Nothing needs attention." />`
         : html`<ul class="lines">
             ${alerts.map(
               ({ id, kind, object, message, since }) =>

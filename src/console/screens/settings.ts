@@ -5,12 +5,12 @@ import { html, type Content } from '../html.ts'
 import { Tabs } from '../parts/tabs.ts'
 import { type ScreenProps, allows, place, setQuery } from '../state.ts'
 import { call, useAnswer, usePages, withQuery } from '../api.ts'
-import type { Alert, Agreement } from '../answers.ts'
+import type { Alert, Agreement, Looked } from '../answers.ts'
 import { Button } from '../parts/button.ts'
 import { Time, Facts } from '../parts/facts.ts'
 import { useSubmission, TextField } from '../parts/form.ts'
 import { Panel } from '../parts/panel.ts'
-import { Answered, Failure, Empty, Notice } from '../parts/states.ts'
+import { Answered, Failure, Empty, Notice, Quiet } from '../parts/states.ts'
 import { useKeys } from '../keys.ts'
 import { Diff } from '../parts/diff.ts'
 import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
@@ -376,17 +376,22 @@ function pathOf(query: URLSearchParams, now: number): string {
 const EVERY_MS = 10_000
 const MUTE_SECONDS = 86_400
 
+interface AlertList {
+  readonly data: readonly Alert[]
+  readonly looked: Looked
+}
+
 function Alerts() {
-  const answer = useAnswer<{ data: readonly Alert[] }>('/admin/alerts', { every: EVERY_MS })
+  const answer = useAnswer<AlertList>('/admin/alerts', { every: EVERY_MS })
   return html`<${Answered} of=${answer}>
-    ${({ data }: { data: readonly Alert[] }) => {
+    ${({ data, looked }: AlertList) => {
       const active = data.filter(({ ended_at }) => !ended_at)
       const ended = data.filter(({ ended_at }) => ended_at)
       return html`<div class="stack">
         <${Panel} title="Active">
           ${
             active.length === 0
-              ? html`<p><span class="ok" aria-hidden="true">✓ </span>No alert is active.</p>`
+              ? html`<${Quiet} looked=${looked} text="No alert is active." />`
               : html`<ul class="lines">
                   ${active.map(
                     (alert) =>

@@ -67,7 +67,7 @@ function record(call: Call): void {
   tell(runtime, ended)
   const { account_id: account, key_id: key } = ended
   if (account === undefined || key === undefined) return
-  runtime.spending.used(account, key, ended.limited_by === 'balance')
+  runtime.spending.touched(account, key, ended.limited_by === 'balance')
 }
 
 function tell({ events }: Call['runtime'], ended: KnownCall): void {

@@ -163,6 +163,7 @@ async function answerTo(
 ) {
   const { state, cost, balance } = await booked.catch((error) => explain(error, reference))
   runtime.usage?.settled(account)
+  runtime.spending.touched(account)
   const duplicate = state === 'duplicate'
   if (cost !== -amount) {
     const [before, now] = [-cost, amount].map((pico) => `${formatPico(pico)} USD`)

@@ -61,6 +61,7 @@ async function overviewOf(gateway: Gateway): Promise<Answer> {
     },
     deployments: unhealthy(gateway),
     alerts: runtime.alerts.active.map(alertView),
+    looked: runtime.spending.looked,
     books: outboxView(gateway),
     log: requests
       ? { rows: requests.counts.rows, dropped: Object.fromEntries(requests.counts.dropped) }
@@ -146,8 +147,10 @@ function unhealthy({ runtime: { catalog, routing } }: Gateway) {
 
 // Alerts in the admin API.
 
-function listAlerts({ runtime: { alerts } }: AdminRequest): Answer {
-  return { body: { data: [...alerts.active, ...alerts.ended].map(alertView) } }
+/** `looked` says how many accounts and keys were looked at since the start: before all were, nothing is known to be well. */
+function listAlerts({ runtime: { alerts, spending } }: AdminRequest): Answer {
+  const data = [...alerts.active, ...alerts.ended].map(alertView)
+  return { body: { data, looked: spending.looked } }
 }
 
 /** Mutes an alert for a while. @throws NotFound for one that is not active */

@@ -16,6 +16,14 @@ export interface AlertRecord {
   readonly mutedUntil?: number
 }
 
+/** How many accounts, and keys with a cap or an end, were looked at since the start. */
+export interface Looked {
+  readonly done: number
+  readonly of: number
+  /** Before this, nothing is known to be well. */
+  readonly complete: boolean
+}
+
 export function alertView(alert: AlertRecord) {
   const { id, kind, object, message, raisedAt, endedAt, mutedUntil } = alert
   return {

@@ -60,6 +60,8 @@ export interface HealthReport {
   readonly latencyMs?: number
   /** Number of calls that the deployment is working on. */
   readonly inFlight: number
+  /** Whether a call was answered since the start, or an operator has put it back. */
+  readonly isProven: boolean
 }
 
 /** Where requests of a model go. */

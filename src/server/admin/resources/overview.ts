@@ -1,5 +1,5 @@
 import type { Usd } from '../../../money/amounts.ts'
-import type { AlertAnswer } from './alert.ts'
+import type { AlertAnswer, Looked } from './alert.ts'
 import type { LogCounts, Outbox } from './gateway.ts'
 import type { HealthState } from './model.ts'
 import type { RequestView } from './request.ts'
@@ -41,6 +41,7 @@ export interface Overview {
     readonly last_failure: string | null
   }[]
   readonly alerts: readonly AlertAnswer[]
+  readonly looked: Looked
   readonly books: Outbox
   readonly log: LogCounts | null
 }
