@@ -261,7 +261,7 @@ export async function listChanges(admin: Admin, args: Arguments): Promise<void> 
 export async function listAlerts(admin: Admin, args: Arguments): Promise<void> {
   const { data, looked } = await admin.ask('GET', '/alerts')
   print(args, data, () => {
-    const still = `Still looking: ${looked.done} of ${looked.of} accounts and keys were looked at since the start.\n`
+    const still = `Still looking: ${cell(looked.done)} of ${cell(looked.of)} accounts and keys were looked at since the start.\n`
     const rows = data.map((one: any) => [
       one.since,
       one.ended_at ?? 'active',

@@ -36,7 +36,8 @@ it('a model without a deployment that answers is an alert, which can be muted', 
   expect((await get('/admin/overview')).alerts).toEqual([alert])
   const { text } = await t.ask('GET', '/metrics', { key: TOKEN })
   expect(text).toContain('sluicegate_alerts_active{kind="model.down"} 1')
-  expect(t.logged.filter((line) => line.startsWith('alert model.down'))).toHaveLength(1)
+  const told = () => t.logged.filter((line) => line.startsWith('alert model.down'))
+  await expect.poll(told).toHaveLength(1)
 
   const mute = (key: string, seconds: unknown, id = alert.id) =>
     t.ask('POST', `/admin/alerts/${id}/mute`, { key, body: { seconds } })
@@ -47,6 +48,7 @@ it('a model without a deployment that answers is an alert, which can be muted', 
   expect(muted.json.data).toMatchObject({ id: alert.id, muted_until: expect.any(String) })
   const at = ['--url', t.url, '--token', TOKEN]
   const listed = await call(['alerts', 'list', ...at])
+  expect(listed.err).toBe('')
   expect(listed.out).toMatch(new RegExp(`active +model.down +mock/echo .*${alert.id}`))
   expect((await call(['alerts', 'mute', alert.id, '--seconds', '9', ...at])).out).toContain(
     `Nothing is told of ${alert.id} until 2`,
