@@ -150,7 +150,9 @@ function* addEvasions(
     addSqueezed(builder, gaps, squeezed, pattern)
   }
   if (letters >= LEET) {
-    addChain(builder, literal, { pattern, view: 'leet' }, (symbol) => rangesOf(leetGroup(symbol)))
+    const digits = squeezed.length - letters
+    const target: MatchTarget = { pattern, view: 'leet', digits }
+    addChain(builder, literal, target, (symbol) => rangesOf(leetGroup(symbol)))
   }
   if (letters < DERIVED) return
   const known = new Set([literal.join()])

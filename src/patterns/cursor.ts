@@ -181,11 +181,11 @@ export class MatchCursor {
     const { oldest } = walk
     const isBefore = oldest >= 0
     if (!isBefore && !state.begins) return undefined
-    const { pattern, view, plain } = match.target
+    const { pattern, view, plain, digits } = match.target
     const includesSymbol = match.symbols > 0
     const from = isBefore ? oldest : this.#count
     const last = includesSymbol ? symbol : NO_SYMBOL
-    if (view === 'leet' && !this.#isMostlyLetters(from, last)) return undefined
+    if (view === 'leet' && !this.#isMostlyLetters(from, last, digits)) return undefined
     return {
       pattern,
       view: plain && this.#isAsIs(from, last) ? 'raw' : view,
@@ -219,8 +219,9 @@ export class MatchCursor {
     return walk.state.isEmpty || walk.at < this.#first
   }
 
-  #isMostlyLetters(from: number, last: number): boolean {
-    let surplus = 0
+  /** @param digits that the pattern itself has */
+  #isMostlyLetters(from: number, last: number, digits = 0): boolean {
+    let surplus = digits
     for (let at = from; at <= this.#count; at++) {
       const traits = this.#traitsAt(at, last)
       surplus += ((traits & LETTER) === 0 ? 0 : 2) - ((traits & BLANK) === 0 ? 1 : 0)

@@ -15,6 +15,8 @@ export interface MatchTarget {
   readonly view: PatternView
   /** The match counts as `raw` if nothing in it had to be folded. */
   readonly plain?: boolean
+  /** Digits of the pattern itself: in a match they stand for no letters. */
+  readonly digits?: number
 }
 
 /** Instructions as columns, and those with which a match begins. */

@@ -144,7 +144,7 @@ function readersOf(pattern: string, points: readonly Point[]): Record<string, Vi
         literal,
         'L',
         (one, other) => leetGroup(one).includes(other),
-        (spot) => isMostlyLetters(points, spot),
+        (spot) => isMostlyLetters(points, spot, alnum(literal).length - letters),
       ),
     )
   }
@@ -537,13 +537,15 @@ function hexValue(codePoint: number): number {
   return '0123456789abcdef'.indexOf(String.fromCodePoint(codePoint).toLowerCase())
 }
 
-function isMostlyLetters(points: readonly Point[], spot: Spot): boolean {
+function isMostlyLetters(points: readonly Point[], spot: Spot, digits: number): boolean {
   const inside = points
     .filter(({ start, end }) => start >= spot.start && end <= spot.end)
     .filter(
       ({ codePoint }) => fold(codePoint).length > 0 && ![10, 32].includes(fold(codePoint)[0]!),
     )
-  return inside.filter(({ codePoint }) => readsAsLetter(codePoint)).length * 2 >= inside.length
+  return (
+    inside.filter(({ codePoint }) => readsAsLetter(codePoint)).length * 2 + digits >= inside.length
+  )
 }
 
 function smallClass({ set }: CharInstruction): number[] | undefined {

@@ -321,6 +321,15 @@ describe('search', () => {
   })
 })
 
+it.each([
+  ['covid19', 'c0v1d19'],
+  ['zebrafish77', 'z3br4f15h77'],
+])('finds %s in leet, whose own digits stand for no letters', (pattern, disguised) => {
+  const matcher = compilePatterns([pattern])
+  expect(matcher.find(`It is ${disguised}.`)).toMatchObject({ view: 'leet' })
+  expect(matcher.find(`It is ${disguised.replace(/\p{L}/gu, '5')}.`)).toBeUndefined()
+})
+
 it('finds a word in leet with a mark in it, whatever else is forbidden', () => {
   for (const others of [[], ['xy'], ['x+y'], ['x.y']]) {
     const matcher = compilePatterns([...others, 'her%on'])

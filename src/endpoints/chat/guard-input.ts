@@ -42,6 +42,17 @@ const LABELS = new Set([
   'cache_control',
 ])
 
+/** Further names of the API. Any other name of a member is the client's word, whatever its value. */
+const NAMES = new Set([
+  ...NO_TEXT,
+  ...LABELS,
+  ...(
+    'audio debug frequency_penalty function_call functions include_reasoning labels logprobs max_completion_tokens ' +
+    'max_tokens min_p n parallel_tool_calls prediction presence_penalty repetition_penalty response_format seed stop ' +
+    'store temperature tool_choice tools top_a top_k top_logprobs top_p usage web_search_options'
+  ).split(' '),
+])
+
 const READ_OF_MESSAGE = new Set(['role', 'content', 'tool_call_id', 'cache_control'])
 /**
  * Members of assistant messages that are read separately or hold no text. In other messages these members have no
@@ -92,6 +103,7 @@ export function chatTexts(input: ChatRequest, refusals: readonly string[]): Inpu
   }
   for (const name in input) {
     const value = input[name]
+    if (!NAMES.has(name)) items.push(itemOf(`names#${items.length}`, 'annotation', name, false))
     if (!hasText(value)) continue
     if (LABELS.has(name)) {
       stringsIn(value).forEach((text, index) => {

@@ -13,7 +13,7 @@ import type {
   TranscriptionEvent,
 } from '../../plugin.ts'
 import { outboundMembers } from '../shared/body.ts'
-import { itemOf, mediaOf, otherItems } from '../shared/guard.ts'
+import { itemOf, labelItems, mediaOf, otherItems } from '../shared/guard.ts'
 import { defineUnitEndpoint } from '../shared/unit.ts'
 import { billedJson, typedErrorEvent } from '../shared/write.ts'
 import { readTranscription, transcriptionBody, type TranscriptionRequest } from './request.ts'
@@ -405,8 +405,9 @@ class TranscriptCodec implements OutputCodec<TranscriptPart> {
     return { ...piece.part, text: piece.text.slice(start, end) } as TranscriptPart
   }
 
-  #textsOf({ text, segments = [], words = [] }: DonePart): readonly AtomicText[] {
+  #textsOf({ text, segments = [], words = [], language = '' }: DonePart): readonly AtomicText[] {
     const again = [
+      language,
       segments.map((one) => one.text).join(' '),
       words.map(({ word }) => word).join(' '),
       ...speakersOf([...segments, ...words]),
@@ -487,6 +488,8 @@ export const transcription = defineUnitEndpoint<
   texts: (input) => [
     itemOf('file', 'prompt', '', [mediaOf('audio', input.file)]),
     ...otherItems(input, NO_TEXT, 'prompt'),
+    ...labelItems('language', input.language),
+    ...labelItems('languages', input.languages),
   ],
   codec: () => new TranscriptCodec(),
 
@@ -692,8 +695,11 @@ function cueText(text: string): string {
     .replaceAll('-->', '->')
 }
 
+/** Subtitles have two digits for hours. */
+const LATEST_MS = 100 * 3_600_000 - 1
+
 function timeOf(seconds: number, point: string): string {
-  const ms = Math.max(0, Math.round(seconds * 1000))
+  const ms = Math.min(Math.max(0, Math.round(seconds * 1000)), LATEST_MS)
   const two = (value: number) => String(Math.floor(value) % 60).padStart(2, '0')
   const hours = String(Math.floor(ms / 3_600_000)).padStart(2, '0')
   const rest = String(ms % 1000).padStart(3, '0')

@@ -199,6 +199,11 @@ describe('chatTexts', () => {
       { text: BANNED, channel: 'tool_schema' },
     ],
     [
+      'the name of a member we do not know, with a number',
+      { messages: [user('a')], [BANNED]: 5 },
+      { text: BANNED, channel: 'annotation' },
+    ],
+    [
       'a member of a message we do not know',
       { messages: [{ ...user('a'), notes: { before: BANNED } }] },
       { text: BANNED, channel: 'annotation' },

@@ -280,6 +280,13 @@ describe('a transcript', () => {
     expect((await timed(['response_format', 'vtt'])).text).toBe('WEBVTT\n\n')
   })
 
+  it('has subtitles with times, however absurd the vendor’s are', async () => {
+    const segments = [{ start: 1e306, end: 1e308, text: 'Left.' }]
+    vendor.answer(json({ text: 'Left.', segments }))
+    const { text } = await timed(['response_format', 'srt'])
+    expect(text).toContain('99:59:59,999 --> 99:59:59,999')
+  })
+
   it('that fails is free', async () => {
     vendor.answer(
       json(
@@ -679,6 +686,14 @@ describe('a transcript under guard', () => {
       }
     })
     expect(cost).toBe(0.0009)
+  })
+
+  it('is not shown with a language that is no language', async () => {
+    const key = await keyWith({ mode: 'block' })
+    vendor.answer(json({ text: 'Left.', language: 'a secret', duration: 3 }))
+    const format = ['response_format', 'verbose_json'] as const
+    const answer = await hear([['model', 'acme/timed'], file(), format], key)
+    expect([answer.status, answer.json.error.code]).toEqual([400, 'policy_violation'])
   })
 
   it('ends where they begin when it is streamed', async () => {
