@@ -469,6 +469,16 @@ export const COMMANDS: readonly Command[] = [
       account: { value: 'id', help: 'only those of one account' },
     },
   ),
+  remote(
+    'ledger state',
+    'Show which ledger this is, and whether it is the one used until now.',
+    'showLedger',
+  ),
+  remote(
+    'ledger accept',
+    'Go on with a ledger that is older, empty or another one.',
+    'acceptLedger',
+  ),
   remote('ledger outbox', 'Show settlements that the ledger has not confirmed yet.', 'showOutbox'),
   {
     name: 'import litellm',

@@ -222,6 +222,26 @@ export async function listUnserved(admin: Admin, args: Arguments): Promise<void>
   print(args, names, () => (rows.length > 0 ? table(headings, rows) : 'There are none.\n'))
 }
 
+/** `ledger state` */
+export async function showLedger(admin: Admin, args: Arguments): Promise<void> {
+  const { data } = await admin.ask('GET', '/ledger/state')
+  const { doubt, ...rest } = data
+  print(args, data, () => card({ ...rest, doubt: doubt ? doubt.message : 'none' }))
+}
+
+/** `ledger accept` @throws CommandError for a ledger that is not in doubt */
+export async function acceptLedger(admin: Admin, args: Arguments): Promise<void> {
+  const { data: before } = await admin.ask('GET', '/ledger/state')
+  if (!before.doubt) {
+    throw new CommandError(
+      'The ledger is the one that was used until now: there is nothing to accept.',
+    )
+  }
+  const { kind, known } = before.doubt
+  const { data } = await admin.ask('POST', '/ledger/accept', { id: known.id, kind })
+  print(args, data, () => `Calls are admitted by ${data.id} from now on.\n`)
+}
+
 /** `ledger outbox`: settlements that the ledger has not confirmed yet. */
 export async function showOutbox(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/ledger/outbox')

@@ -188,6 +188,13 @@ export class ReferenceTaken extends GatewayError {
   }
 }
 
+/** 409: the ledger is not the one that was used until now, so nothing is booked; or it is another doubt than an operator has accepted. */
+export class LedgerDoubted extends GatewayError {
+  constructor(code: 'ledger_in_doubt' | 'state_changed', message: string) {
+    super(409, 'invalid_request_error', code, message)
+  }
+}
+
 /** 412: an object of the admin API was changed since the client read it. */
 export class RevisionChanged extends GatewayError {
   /** The present object. */

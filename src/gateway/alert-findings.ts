@@ -94,13 +94,15 @@ function egress({ egress: ways }: Runtime): Finding[] {
 }
 
 function ledger({ ledger: engine }: Runtime): Finding[] {
-  const { ok, oldestMs } = engine.health()
-  const differs = engine.discrepancies > 0 || engine.rolledBackRows > 0 || engine.conflicts > 0
+  const { ok, oldestMs, doubt } = engine.health()
+  const differs = doubt !== undefined || engine.discrepancies > 0 || engine.conflicts > 0
   const age = oldestMs > OLD_MS ? 'wrong' : oldestMs < YOUNG_MS ? 'well' : 'between'
   const old = `charges have not been durable for more than ${OLD_MS / 1000} s`
-  const different = 'sums of the ledger do not equal its rows, or rows are missing'
+  const different = doubt ?? 'sums of the ledger do not equal its rows'
+  // A ledger in doubt has an alert of its own.
+  const isDown = !ok && doubt === undefined
   return [
-    { kind: 'ledger.down', object: '', state: wrongIf(!ok), message: 'the ledger cannot book' },
+    { kind: 'ledger.down', object: '', state: wrongIf(isDown), message: 'the ledger cannot book' },
     { kind: 'outbox.old', object: '', state: age, message: old },
     { kind: 'ledger.differs', object: '', state: wrongIf(differs), message: different },
   ]

@@ -16,6 +16,7 @@ import type { Call, Stage } from '../pipeline.ts'
 export const enter: Stage = {
   name: 'enter',
   before(call) {
+    call.runtime.ledger.assertOpen()
     const secret = secretOf(call)
     const played = secret.startsWith(PLAY_PREFIX)
     const { accounts } = call.runtime
@@ -98,13 +99,13 @@ function leave(
   return runtime.ledger.leave({ account: account.id, key: key.id, request: id, ...slot })
 }
 
-/** Asks the ledger to admit the call. @throws Unauthenticated without a known key */
+/**
+ * Asks the ledger to admit the call. A key is unknown only where the ledger is the one that was used until now.
+ * @throws Unauthenticated without a known key; Unavailable
+ */
 function admit(call: Call, known: ResolvedKey | null): Admission | Promise<Admission> {
-  if (!known) {
-    note(call, 'unknown')
-    throw new Unauthenticated('The API key is not valid.')
-  }
   const { ledger, config } = call.runtime
+  if (!known) return ledger.confirm().then(() => refuseUnknown(call))
   return ledger.enter({
     request: call.id,
     account: known.account.id,
@@ -113,6 +114,12 @@ function admit(call: Call, known: ResolvedKey | null): Admission | Promise<Admis
     accountRevision: known.account.revision,
     freeTier: config.defaults.freeTier,
   })
+}
+
+/** @throws Unauthenticated */
+function refuseUnknown(call: Call): never {
+  note(call, 'unknown')
+  throw new Unauthenticated('The API key is not valid.')
 }
 
 /** The API key that the client sent. @throws Unauthenticated */

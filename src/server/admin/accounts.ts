@@ -23,7 +23,7 @@ import {
   type Routes,
   needs,
 } from './route.ts'
-import { InvalidRequest, ReferenceTaken, Unavailable } from '../../errors/errors.ts'
+import { InvalidRequest, LedgerDoubted, ReferenceTaken, Unavailable } from '../../errors/errors.ts'
 import { formatPico, parsePico, usdJson, type Pico } from '../../money/money.ts'
 import { type Settled, ACCOUNT } from '../../state/ledger/ledger.ts'
 import { limitsOfAccount } from '../../accounts/accounts.ts'
@@ -89,14 +89,23 @@ const ofAccounts = ({ runtime }: AdminRequest) => ({
   view: (account: Account) => wholeAccount(runtime, account),
 })
 
+/** @throws LedgerDoubted while the ledger is not the one that was used until now */
+function refuseInDoubt({ ledger }: Runtime): void {
+  const { doubt } = ledger.health()
+  if (doubt !== undefined)
+    throw new LedgerDoubted('ledger_in_doubt', `Nothing was booked. ${doubt}`)
+}
+
 async function addCredits(request: AdminRequest): Promise<Answer> {
   const body = readNew(credits, await bodyOf(request))
+  refuseInDoubt(request.runtime)
   const { id } = await accountOf(request.runtime, request.id)
   return topUp(request, id, body)
 }
 
 async function adjustBalance(request: AdminRequest): Promise<Answer> {
   const body = readNew(adjustment, await bodyOf(request))
+  refuseInDoubt(request.runtime)
   const { id } = await accountOf(request.runtime, request.id)
   return adjust(request, id, body)
 }
@@ -161,7 +170,10 @@ async function answerTo(
   { booked, account, amount, reference }: Booking,
   more: object,
 ) {
-  const { state, cost, balance } = await booked.catch((error) => explain(error, reference))
+  const { state, cost, balance } = await booked.catch((error) => {
+    refuseInDoubt(runtime)
+    return explain(error, reference)
+  })
   runtime.usage?.settled(account)
   runtime.spending.touched(account)
   const duplicate = state === 'duplicate'
@@ -176,7 +188,7 @@ async function answerTo(
   return { status: duplicate ? 200 : 201, body: { data } }
 }
 
-/** Translates an error of the ledger: it bounds balances too, and may have booked without an answer. */
+/** Translates an error of the ledger, which may have booked without an answer. */
 function explain(error: unknown, reference: string): never {
   if (error instanceof Unavailable) {
     const again = `Repeat it with the reference ${JSON.stringify(reference)}, which books it once.`

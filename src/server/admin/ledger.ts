@@ -1,4 +1,8 @@
+import * as v from 'valibot'
+import { LedgerDoubted } from '../../errors/errors.ts'
 import { usdJson } from '../../money/money.ts'
+import { StateChanged } from '../../state/ledger/doubt.ts'
+import { note } from './audit.ts'
 import type { LedgerRow, Orphan } from '../../state/ledger/ledger.ts'
 import {
   checkParameters,
@@ -15,6 +19,8 @@ import {
   notInList,
   type Answer,
   type AdminRequest,
+  bodyOf,
+  read,
   type Routes,
   needs,
 } from './route.ts'
@@ -25,6 +31,8 @@ export const ledgerRoutes: Routes = {
   '/accounts/:id/ledger': { GET: needs('read', listRows) },
   '/ledger/verify': { GET: needs('read', verify) },
   '/ledger/orphans': { GET: needs('read', listOrphans) },
+  '/ledger/state': { GET: needs('read', async ({ runtime }) => stateOf(runtime)) },
+  '/ledger/accept': { POST: needs('config', accept) },
 }
 
 const PARAMETERS = new Set(['limit', 'before', 'kind', 'key', 'from', 'to', 'format'])
@@ -84,6 +92,42 @@ function filterIn(query: URLSearchParams): (row: LedgerRow) => boolean {
     (keys.size === 0 || keys.has(key ?? '')) &&
     at >= from &&
     at < to
+}
+
+async function stateOf({ ledger }: AdminRequest['runtime']): Promise<Answer> {
+  const { id = null, schema, engine, doubt, bytes } = await ledger.state()
+  const shown = doubt && {
+    kind: doubt.kind,
+    known: { id: doubt.known.id, at: moment(doubt.known.at) },
+    found: {
+      id: doubt.found?.id ?? null,
+      at: doubt.found?.at === undefined ? null : moment(doubt.found.at),
+    },
+    message: ledger.health().doubt ?? null,
+  }
+  return { body: { data: { id, schema, engine, bytes, doubt: shown ?? null } } }
+}
+
+const acceptance = v.strictObject({
+  id: v.string('the id of the known ledger, as the state of the ledger tells it'),
+  kind: v.picklist(['emptied', 'foreign', 'older'], 'the kind of the doubt'),
+})
+
+/** Goes on with a store that is not the one that was used until now. @throws LedgerDoubted where the doubt is another one */
+async function accept(request: AdminRequest): Promise<Answer> {
+  const { ledger } = request.runtime
+  const accepted = read(acceptance, await bodyOf(request))
+  const { doubt } = await ledger.state()
+  try {
+    await ledger.accept(accepted)
+  } catch (error) {
+    if (error instanceof StateChanged) throw new LedgerDoubted('state_changed', error.message)
+    throw error
+  }
+  const found = doubt?.found?.id ?? null
+  const after = { kind: accepted.kind, known: accepted.id, found }
+  await note(request, { action: 'ledger.accept', object: 'ledger', after })
+  return stateOf(request.runtime)
 }
 
 async function verify(request: AdminRequest): Promise<Answer> {

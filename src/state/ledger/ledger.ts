@@ -411,6 +411,13 @@ export interface Ledger {
    */
   fold(before: Date): Promise<number>
   health(): LedgerHealth
+  /** Returns while calls may be admitted. Asked before a key is looked up. @throws Unavailable */
+  assertOpen(): void
+  /** Resolves once the store was looked at anew: what it lacks is missing then. @throws Unavailable where it is in doubt, or away */
+  confirm(): Promise<void>
+  state(): Promise<LedgerState>
+  /** Goes on with a store that is in doubt. @throws StateChanged where the doubt is another one */
+  accept(accepted: AcceptedDoubt): Promise<void>
   /** Resolves, with a reason, when the ledger is gone or damaged: it admits nothing any more, and has to be closed. */
   readonly lost: Promise<string>
   /** Number of sums that differed from their rows when the ledger was last verified in the background. */
@@ -428,10 +435,41 @@ export interface LedgerHealth {
   readonly ok: boolean
   /** Set where calls are refused only because the outbox cannot be written. */
   readonly outboxFault?: true
+  /** What the operator is told where the store is not the one that was used until now. */
+  readonly doubt?: string
   /** Number of settlements that the store has not confirmed. */
   readonly outbox: number
   /** Age of the oldest of them. */
   readonly oldestMs: number
+}
+
+/** Which ledger this is, and whether it is the one that was used until now. */
+export interface LedgerState {
+  /** Absent where the store holds no ledger. */
+  readonly id?: string
+  readonly schema: number
+  readonly engine: 'memory' | 'file' | 'redis'
+  readonly doubt?: Doubt
+  /** Size of the store. */
+  readonly bytes: number
+}
+
+/**
+ * The store is not the one that was used until now. `emptied`: it holds no ledger; `foreign`: another one; `older`: it lacks what was
+ * written. Nothing is admitted until the right data is back, or an operator accepts what is there.
+ */
+export interface Doubt {
+  readonly kind: 'emptied' | 'foreign' | 'older'
+  /** The store that was used until now. */
+  readonly known: { readonly id: string; readonly at: number }
+  readonly found?: { readonly id?: string; readonly at?: number }
+}
+
+/** What an operator accepts: a doubt as {@link LedgerState} has told it. */
+export interface AcceptedDoubt {
+  /** `known.id` of the doubt. */
+  readonly id: string
+  readonly kind: Doubt['kind']
 }
 
 /** Life of a lease unless it is renewed. */

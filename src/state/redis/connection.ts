@@ -126,6 +126,7 @@ export class RedisConnection {
   /** Whether writes wait for the end of this turn. */
   #gathers = false
   #returned: () => void = () => {}
+  #connections = 0
 
   constructor(client: Redis | Cluster, log: Log, holdsLedger: boolean) {
     this.client = client
@@ -145,6 +146,11 @@ export class RedisConnection {
   get ok(): boolean {
     if (!this.#connected || this.#refusal !== '') return false
     return !this.#holdsLedger || performance.now() - this.#pulsedAt < PULSE_LASTS_MS
+  }
+
+  /** Number of connections so far: a store may have lost recent writes with each, or be another one. */
+  get connections(): number {
+    return this.#connections
   }
 
   /** @param listener called whenever the connection is back, or another server has become primary */
@@ -324,6 +330,7 @@ export class RedisConnection {
   }
 
   #return(): void {
+    this.#connections++
     this.#returned()
     if (this.#opened) void this.renewFiles()
   }

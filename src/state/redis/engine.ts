@@ -19,11 +19,15 @@ import {
   RETRY_MS,
   windowEnd,
 } from '../ledger/book.ts'
+import { inDoubt } from '../ledger/doubt.ts'
 import { checkAmount, type Pico } from '../../money/money.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
 import {
   ACCOUNT,
   LEASE_MS,
+  SCHEMA,
+  type AcceptedDoubt,
+  type LedgerState,
   type AccountBalance,
   type AccountTotals,
   type Adjustment,
@@ -58,11 +62,13 @@ import {
 } from '../ledger/ledger.ts'
 import { OutboxFile, Outbox } from './outbox.ts'
 import { batchesOf, connect, keysOf, PREFIX, type RedisConnection } from './connection.ts'
+import { Beat } from './beat.ts'
 import { RedisHistory, RedisImport } from './history.ts'
+import { Memory } from './memory.ts'
 import { RedisRecords, redisStorage } from './records.ts'
 import { liftedRevision, toLimitsText } from './limits-text.ts'
 import { toPico, type ScriptReply, type ScriptClient } from './replies.ts'
-import { SchemaGate } from './schema.ts'
+import { LEDGER, Lifter } from './schema.ts'
 import { RECEIPT_MS, scriptsWith } from './scripts.ts'
 
 interface RedisOptions {
@@ -114,10 +120,16 @@ export async function openRedis({
   try {
     const storage = redisStorage(connection, driver)
     const records = new RedisRecords(connection, storage)
-    const gate = new SchemaGate(connection, records, log)
-    await gate.start()
+    const lifter = new Lifter(connection, records)
     const file = openOutbox(outbox, outboxLimit)
-    const ledger = new RedisLedger(connection, file, { gate, gateway, retentionDays, log })
+    const memory = new Memory(file.path.replace(/\.db$/, '.memory.json'), log)
+    const beat = new Beat({ connection, memory, lifter, place: placeOf(url), log })
+    records.onMade((key, exists) => beat.made(key, exists))
+    await beat.start().catch((error: unknown) => {
+      file.close()
+      throw error
+    })
+    const ledger = new RedisLedger(connection, file, { beat, gateway, retentionDays, log })
     const announcements = new RedisAnnouncements(connection)
     return { ledger, records, storage, audit: new RedisAudit(connection), announcements }
   } catch (error) {
@@ -137,7 +149,7 @@ export class RedisLedger implements Ledger {
   readonly #import: RedisImport
   readonly #outbox: Outbox
   readonly #maintenance: Maintenance
-  readonly #gate: SchemaGate
+  readonly #beat: Beat
   /** Leases that could not be released, with the time of the attempt, steady ms. */
   readonly #unreleased = new Map<Leave, number>()
   onBooked: (charge: BookedCharge) => void = () => {}
@@ -146,14 +158,14 @@ export class RedisLedger implements Ledger {
     connection: RedisConnection,
     file: OutboxFile,
     {
-      gate,
+      beat,
       gateway,
       retentionDays,
       log,
-    }: Pick<RedisOptions, 'retentionDays' | 'log'> & { gate: SchemaGate; gateway: string },
+    }: Pick<RedisOptions, 'retentionDays' | 'log'> & { beat: Beat; gateway: string },
   ) {
     this.#connection = connection
-    this.#gate = gate
+    this.#beat = beat
     this.#store = connection.client as ScriptClient
     this.#history = new RedisHistory(connection)
     this.#import = new RedisImport(connection)
@@ -166,18 +178,21 @@ export class RedisLedger implements Ledger {
       tellBooked: async (id) => {
         await connection.ask(() => this.#store.set(bookedKey(id), '1', 'PX', RECEIPT_MS))
       },
+      ledger: () => (beat.isOpen ? beat.known?.id : undefined),
+      wasIts: (id) => this.#wasIts(id),
       log,
     })
     const now = () => Date.now()
     this.#maintenance = new Maintenance({ ledger: this, verifies: false, retentionDays, now, log })
-    connection.onReturn(() => {
+    beat.onOpen(() => {
       this.#releaseAgain()
       this.#outbox.replay()
     })
+    connection.onReturn(() => void beat.again())
   }
 
   async enter(entry: AdmissionRequest): Promise<Admission> {
-    this.#checkOpen()
+    this.assertOpen()
     const { request, account, key, revision, accountRevision = 0, freeTier } = entry
     const keys = keysOf(account, 'book', 'ls', 'h', 'u', `rl:${key}`, 'rl:@account')
     const { rpm, perDay, concurrency } = freeTier
@@ -201,7 +216,7 @@ export class RedisLedger implements Ledger {
   /** @throws RangeError for a negative hold, one above MAX_AMOUNT or above its ceiling */
   async hold(hold: HoldRequest): Promise<HoldResult> {
     const { request, account, key, at, expected, ceiling, exposure, free } = hold
-    this.#checkOpen()
+    this.assertOpen()
     checkHold(hold)
     const keys = keysOf(account, 'book', 'ls', 'h', `rl:${key}`, 'rl:@account')
     const amounts = [expected, ceiling, TIGHT_CEILINGS * ceiling, exposure.share, exposure.most]
@@ -214,7 +229,7 @@ export class RedisLedger implements Ledger {
     if (to <= from) return
     const keys = keysOf(account, 'book', 'h')
     const args = [key, `${key}|${request}`, `${from}`, `${to}`, `${to - from}`]
-    await this.#connection.ask(() => this.#store.raise(...keys, ...args))
+    await this.#ask(() => this.#store.raise(...keys, ...args))
   }
 
   /** Settles in Redis, or in the outbox while Redis cannot be reached; the answer's balance is 0n then, because it is unknown. */
@@ -232,7 +247,7 @@ export class RedisLedger implements Ledger {
     const keys = keysOf(account, 'book', 'ls', 'h', `rl:${key}`, 'rl:@account')
     const args = [`${key}|${request}`, slot === undefined ? '' : `${slot}`]
     try {
-      await this.#connection.ask(() => this.#store.leave(...keys, ...args), LEAVE_MS)
+      await this.#ask(() => this.#store.leave(...keys, ...args), LEAVE_MS)
     } catch {
       this.#remember(lease)
     }
@@ -243,7 +258,7 @@ export class RedisLedger implements Ledger {
     const renewals = [...byAccount].map(([account, own]) => {
       const members = own.map(({ key, request }) => `${key}|${request}`)
       const keys = keysOf(account, 'book', 'ls')
-      return this.#connection.ask(() => this.#store.renew(...keys, ...members))
+      return this.#ask(() => this.#store.renew(...keys, ...members))
     })
     await Promise.all(renewals)
   }
@@ -258,7 +273,7 @@ export class RedisLedger implements Ledger {
     const keys = keysOf(account, 'book', 'u', 't')
     const args = [reference, `${amount}`, note === undefined ? '' : JSON.stringify({ note })]
     const book = async () => {
-      const reply = await this.#connection.ask(() => this.#store.topUp(...keys, ...args))
+      const reply = await this.#ask(() => this.#store.topUp(...keys, ...args))
       const settled = toSettled(reply)
       return { ...settled, cost: -settled.cost }
     }
@@ -277,7 +292,7 @@ export class RedisLedger implements Ledger {
     const keys = keysOf(account, 'book', 'u', 'a')
     const args = [reference, `${amount}`, `${-amount}`, JSON.stringify({ note: reason })]
     const book = async () => {
-      const reply = await this.#connection.ask(() => this.#store.adjust(...keys, ...args))
+      const reply = await this.#ask(() => this.#store.adjust(...keys, ...args))
       return toSettled(reply)
     }
     const booked = await book()
@@ -330,7 +345,7 @@ export class RedisLedger implements Ledger {
     checkLimits(limits)
     const text = toLimitsText(limits, revision)
     const keys = keysOf(account, 'book')
-    await this.#connection.ask(() => this.#store.limits(...keys, id, text))
+    await this.#ask(() => this.#store.limits(...keys, id, text))
   }
 
   async receipt(account: string, request: RequestId): Promise<Pico | undefined> {
@@ -374,8 +389,10 @@ export class RedisLedger implements Ledger {
 
   health(): LedgerHealth {
     const { waiting, oldestMs } = this.#outbox.health()
-    const ok = this.#connection.ok && this.#gate.isOpen
-    const health = { ok: ok && this.#outbox.ok, outbox: waiting, oldestMs }
+    const { isOpen, sentence: doubt } = this.#beat
+    const ok = this.#connection.ok && isOpen
+    const told = doubt === undefined ? {} : { doubt }
+    const health = { ok: ok && this.#outbox.ok, outbox: waiting, oldestMs, ...told }
     return ok && !this.#outbox.isWritable ? { ...health, outboxFault: true } : health
   }
 
@@ -394,20 +411,57 @@ export class RedisLedger implements Ledger {
   /** Releases the outbox. The records close the connection. */
   async close(): Promise<void> {
     this.#maintenance.stop()
-    await this.#gate.stop()
+    await this.#beat.stop()
     await this.#outbox.close()
   }
 
-  /** @throws Unavailable while a settlement is deferred, because its cost is only in this process, and for a ledger of another schema */
-  #checkOpen(): void {
-    if (!this.#outbox.ok || !this.#gate.isOpen) throw cannotBook()
+  /** @throws Unavailable while a settlement is deferred, because its cost is only in this process, and for a ledger in doubt */
+  assertOpen(): void {
+    if (this.#beat.doubt) throw inDoubt()
+    if (!this.#outbox.ok) throw cannotBook()
+  }
+
+  confirm(): Promise<void> {
+    return this.#beat.confirm()
+  }
+
+  async state(): Promise<LedgerState> {
+    const { known, doubt } = this.#beat
+    const stored = await this.#connection.ask(() => this.#store.hmget(LEDGER, 'id', 'schema'))
+    const [id, schema] = stored
+    const memory = await this.#connection.ask(() => this.#store.info('memory'))
+    return {
+      ...((id ?? known?.id) && { id: id ?? known!.id }),
+      schema: Number(schema ?? SCHEMA),
+      engine: 'redis',
+      ...(doubt && { doubt }),
+      bytes: Number(/used_memory:(\d+)/.exec(memory)?.[1] ?? 0),
+    }
+  }
+
+  accept(accepted: AcceptedDoubt): Promise<void> {
+    return this.#beat.accept(accepted)
+  }
+
+  /** Whether the present ledger was accepted in the place of another one. */
+  async #wasIts(id: string): Promise<boolean> {
+    return (await this.#connection.ask(() => this.#store.hexists(LEDGER, `was:${id}`))) === 1
+  }
+
+  /** Sends a script that moves money or admits. @throws Unavailable, for a ledger in doubt without waiting */
+  async #ask(send: () => Promise<ScriptReply>, ms?: number): Promise<ScriptReply> {
+    if (this.#beat.doubt) throw inDoubt()
+    return this.#connection.ask(() => {
+      this.#beat.assertOpen()
+      return send()
+    }, ms)
   }
 
   async #admission(send: () => Promise<ScriptReply>): Promise<ScriptReply> {
     try {
-      return await this.#connection.ask(send, ADMISSION_MS)
+      return await this.#ask(send, ADMISSION_MS)
     } catch {
-      return this.#connection.ask(send, ADMISSION_MS)
+      return this.#ask(send, ADMISSION_MS)
     }
   }
 
@@ -417,7 +471,7 @@ export class RedisLedger implements Ledger {
     const body = JSON.stringify(usage)
     const args = [key, request, day, `${cost}`, `${usage.at}`, body]
     const send = () => this.#store.settle(...keys, ...args)
-    const reply = await this.#connection.ask(send, deadlineMs)
+    const reply = await this.#ask(send, deadlineMs)
     const settled = toSettled(reply)
     if (settled.state === 'charged') {
       const [, , , seq, charged] = reply
@@ -471,6 +525,12 @@ function toBalance([balance, available, paid]: ScriptReply): AccountBalance {
 function toSpend([, , , lifetime, day, month, inFlight]: ScriptReply): KeySpend {
   const spend = { lifetime: toPico(lifetime), day: toPico(day), month: toPico(month) }
   return { ...spend, inFlight: Number(inFlight ?? 0) }
+}
+
+/** Address for messages, without a password. */
+function placeOf(url: string | readonly string[]): string {
+  const urls = typeof url === 'string' ? [url] : url
+  return urls.map((one) => `redis://${new URL(one).host}`).join(', ')
 }
 
 /** @throws ConfigError when the folder cannot be used */

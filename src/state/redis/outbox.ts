@@ -25,6 +25,10 @@ interface OutboxOptions {
   readonly lookUp: (account: string, settlements: readonly Settlement[]) => Promise<ReceiptLookup>
   /** How long Redis keeps a receipt. */
   readonly receiptMs: number
+  /** Identity of the ledger; undefined while nothing may be sent. */
+  readonly ledger: () => string | undefined
+  /** Whether the present ledger was accepted in the place of another one. */
+  readonly wasIts: (ledger: string) => Promise<boolean>
   readonly log: Log
 }
 
@@ -74,6 +78,7 @@ export class Outbox {
   /** Whether Redis may have lost confirmed bookings. */
   #resendConfirmed = false
   #replay: Promise<void> | undefined
+  #lastLedger: string | null = null
   #alarmAt = -Infinity
   readonly #timer: NodeJS.Timeout
 
@@ -186,6 +191,11 @@ export class Outbox {
     }
   }
 
+  /** Identity of the ledger that calls were admitted by last; null where none was seen yet. */
+  get #ledger(): string | null {
+    return (this.#lastLedger = this.#options.ledger() ?? this.#lastLedger)
+  }
+
   async #book(settlement: Settlement, deadlineMs: number): Promise<Settled> {
     const { send } = this.#options
     const settled = await send(settlement, deadlineMs)
@@ -198,7 +208,7 @@ export class Outbox {
   /** Stores a settlement in the file, or keeps it in memory where the file cannot be written. */
   async #append(settlement: Settlement): Promise<Settled> {
     try {
-      const cost = await this.#file.append(settlement)
+      const cost = await this.#file.append(settlement, this.#ledger)
       this.#pending = true
       return this.#deferred.booked(settlement, { state: 'charged', cost, balance: 0n })
     } catch (error) {
@@ -260,14 +270,20 @@ export class Outbox {
 
   async #sendAll(): Promise<void> {
     await this.#sendDeferred()
-    if (this.#pending) await this.#sendFile()
+    const ledger = this.#options.ledger()
+    if (ledger === undefined) return
+    if (this.#pending) {
+      await this.#file.takeOver(ledger, this.#options.wasIts)
+      await this.#sendFile(ledger)
+    }
     if (this.#resendConfirmed) await this.#sendConfirmed()
   }
 
-  async #sendFile(): Promise<void> {
+  /** @param ledger settlements of other ledgers stay in the file */
+  async #sendFile(ledger: string): Promise<void> {
     let booked = 0
     for (let last = 0; ;) {
-      const batch = this.#file.page(last, BATCH)
+      const batch = this.#file.page(ledger, last, BATCH)
       if (batch.length === 0) break
       const { done, unclear } = await this.#sendBatch(batch)
       this.#file.remove(done)
@@ -393,6 +409,7 @@ interface PendingSettlement {
 
 interface Append {
   readonly settlement: Settlement
+  readonly ledger: string | null
   readonly resolve: (cost: Pico) => void
   readonly reject: (error: unknown) => void
 }
@@ -473,6 +490,7 @@ export class OutboxFile {
     this.#db = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS })
     this.#db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
     this.#db.exec(SCHEMA)
+    addLedger(this.#db)
     this.#mostPages = Math.floor(limitBytes / this.#pragma('page_size')) + 1
     this.#db.exec(`PRAGMA max_page_count = ${this.#mostPages}`)
     this.#sql = prepare(this.#db)
@@ -500,18 +518,25 @@ export class OutboxFile {
 
   /**
    * Resolves when the settlement is on the disk. An earlier one of the same request stands.
-   * @returns the stored cost. @throws Error when it cannot be written
+   * @param ledger its identity. @returns the stored cost. @throws Error when it cannot be written
    */
-  append(settlement: Settlement): Promise<Pico> {
+  append(settlement: Settlement, ledger: string | null): Promise<Pico> {
     return new Promise((resolve, reject) => {
       if (this.#appends.length === 0) setImmediate(() => this.#flush())
-      this.#appends.push({ settlement, resolve, reject })
+      this.#appends.push({ settlement, ledger, resolve, reject })
     })
   }
 
-  /** Pending settlements, oldest first. @param after a `seq` */
-  page(after: number, limit: number): PendingSettlement[] {
-    const rows = this.#sql.page.all(after, limit) as unknown as Row[]
+  /** Gives settlements of other ledgers to one that was accepted in their place. */
+  async takeOver(ledger: string, wasIts: (other: string) => Promise<boolean>): Promise<void> {
+    for (const { ledger: other } of this.#sql.others.all(ledger)) {
+      if (await wasIts(String(other))) this.#sql.takeOver.run(ledger, other!)
+    }
+  }
+
+  /** Pending settlements of a ledger, oldest first. @param after a `seq` */
+  page(ledger: string, after: number, limit: number): PendingSettlement[] {
+    const rows = this.#sql.page.all(ledger, after, limit) as unknown as Row[]
     return rows.map(({ seq, at, body }) => {
       const { cost, ...settlement } = JSON.parse(body)
       return { seq, at, settlement: { ...settlement, cost: BigInt(cost) } }
@@ -584,7 +609,7 @@ export class OutboxFile {
     try {
       this.#reserve.lend(() =>
         transact(this.#db, () => {
-          for (const { settlement } of appends) costs.push(this.#insert(settlement, now))
+          for (const append of appends) costs.push(this.#insert(append, now))
         }),
       )
     } catch (error) {
@@ -595,10 +620,10 @@ export class OutboxFile {
   }
 
   /** @returns the stored cost */
-  #insert(settlement: Settlement, now: number): Pico {
+  #insert({ settlement, ledger }: Append, now: number): Pico {
     const { account, request, cost } = settlement
     const body = JSON.stringify({ ...settlement, cost: String(cost) })
-    const { changes } = this.#sql.insert.run(account, request, now, body, 0)
+    const { changes } = this.#sql.insert.run(account, request, now, body, 0, ledger)
     if (Number(changes) === 1) return cost
     const { body: stored } = this.#sql.body.get(account, request) as { body: string }
     return BigInt(JSON.parse(stored).cost)
@@ -611,26 +636,36 @@ export class OutboxFile {
     if (rows.length + ended.length === 0) return
     transact(this.#db, () => {
       for (const id of ended) this.enter(id)
-      for (const { account, request, at, body, quarantined } of rows) {
-        this.#sql.insert.run(account!, request!, at!, body!, quarantined!)
+      for (const { account, request, at, body, quarantined, ledger } of rows) {
+        this.#sql.insert.run(account!, request!, at!, body!, quarantined!, ledger!)
       }
     })
     other.#db.exec('DELETE FROM waiting; DELETE FROM gateway')
   }
 }
 
+/** The identity of the ledger that a settlement belongs to, which files of earlier releases do not have. */
+function addLedger(db: DatabaseSync): void {
+  const has = db.prepare(`SELECT 1 FROM pragma_table_info('waiting') WHERE name = 'ledger'`).get()
+  if (!has) db.exec('ALTER TABLE waiting ADD COLUMN ledger TEXT')
+}
+
 function prepare(db: DatabaseSync) {
   return {
     insert: db.prepare(
-      'INSERT OR IGNORE INTO waiting (account, request, at, body, quarantined) VALUES (?, ?, ?, ?, ?)',
+      `INSERT OR IGNORE INTO waiting (account, request, at, body, quarantined, ledger)
+       VALUES (?, ?, ?, ?, ?, ?)`,
     ),
     body: db.prepare('SELECT body FROM waiting WHERE account = ? AND request = ?'),
     page: db.prepare(
-      'SELECT seq, at, body FROM waiting WHERE seq > ? AND quarantined = 0 ORDER BY seq LIMIT ?',
+      `SELECT seq, at, body FROM waiting WHERE ifnull(ledger, ?1) = ?1 AND seq > ?2
+         AND quarantined = 0 ORDER BY seq LIMIT ?3`,
     ),
     enter: db.prepare('INSERT OR IGNORE INTO gateway (id) VALUES (?)'),
     gateways: db.prepare('SELECT id FROM gateway WHERE id <> ?'),
     forget: db.prepare('DELETE FROM gateway WHERE id = ?'),
+    others: db.prepare('SELECT DISTINCT ledger FROM waiting WHERE ledger <> ?'),
+    takeOver: db.prepare('UPDATE waiting SET ledger = ? WHERE ledger = ?'),
     remove: db.prepare('DELETE FROM waiting WHERE seq = ?'),
     quarantine: db.prepare('UPDATE waiting SET quarantined = 1 WHERE seq = ?'),
     summary: db.prepare(

@@ -4,6 +4,8 @@ import { PREFIX, type RedisConnection, isCluster } from './connection.ts'
 import type { ScriptClient } from './replies.ts'
 
 const DEADLINE_MS = 500
+/** Records that money belongs to. */
+const OWNED = /^(?:account|key):/
 /** Name of the index of changed records, each once, in the order of their last changes. */
 const TOUCHED = 'touched'
 
@@ -32,10 +34,21 @@ export function redisStorage(connection: RedisConnection, driver: Driver): Stora
  */
 export class RedisRecords extends StoredRecords {
   readonly #connection: RedisConnection
+  #made: (key: string, exists?: () => Promise<boolean>) => void = () => {}
 
   constructor(connection: RedisConnection, storage: Storage) {
     super(storage)
     this.#connection = connection
+  }
+
+  /** @param listener called with each account and key that was written, or removed: then without a way to ask for it */
+  onMade(listener: (key: string, exists?: () => Promise<boolean>) => void): void {
+    this.#made = listener
+  }
+
+  override async put(...args: Parameters<StoredRecords['put']>): Promise<void> {
+    await super.put(...args)
+    this.#note(args[0])
   }
 
   override async create(key: string, value: object, { ttlSeconds }: Life = {}): Promise<boolean> {
@@ -46,6 +59,7 @@ export class RedisRecords extends StoredRecords {
         ? client.set(name, text, 'NX')
         : client.set(name, text, 'EX', ttlSeconds, 'NX'),
     )
+    if (done === 'OK') this.#note(key)
     return done === 'OK'
   }
 
@@ -64,6 +78,7 @@ export class RedisRecords extends StoredRecords {
 
   override async del(key: string): Promise<boolean> {
     checkRecord(key, {})
+    if (OWNED.test(key)) this.#made(key)
     // The connection reads numbers as text.
     return Number(await this.#ask((client) => client.del(nameOf(key)))) === 1
   }
@@ -107,6 +122,13 @@ export class RedisRecords extends StoredRecords {
 
   override async close(): Promise<void> {
     this.#connection.close()
+  }
+
+  #note(key: string): void {
+    if (!OWNED.test(key)) return
+    this.#made(key, () =>
+      this.#ask(async (client) => Number(await client.exists(nameOf(key))) === 1),
+    )
   }
 
   #ask<T>(send: (client: ScriptClient) => Promise<T>): Promise<T> {

@@ -28,7 +28,7 @@ const POLL_MS = 100
  * Brings the ledger to this release's schema. One gateway moves it, the others wait. Every step can be repeated.
  * @throws ConfigError for a ledger of a newer schema; Unavailable while Redis does not answer, or refuses
  */
-async function openSchema(connection: RedisConnection, log: Log): Promise<void> {
+export async function openSchema(connection: RedisConnection, log: Log): Promise<void> {
   const { client } = connection
   const token = randomUUID()
   for (;;) {
@@ -46,7 +46,7 @@ async function readSchema(connection: RedisConnection): Promise<number> {
   return Number(schema ?? FIRST_SCHEMA)
 }
 
-function newer(schema: number): ConfigError {
+export function newer(schema: number): ConfigError {
   const message =
     `the ledger has schema ${schema}, this release knows ${SCHEMA}: ` +
     'start the release that has moved it, or a newer one.'
@@ -70,73 +70,29 @@ async function move(connection: RedisConnection, log: Log, from: number): Promis
   await connection.ask(() => store.del(MOVING))
 }
 
-const LOOK_MS = 1000
+type ChangedRecords = Pick<RedisRecords, 'changesSince' | 'get'>
 
-/** Looks each second whether this release may use the ledger, and lifts what a release of a lower schema has written to it. */
-export class SchemaGate {
+/** Lifts what releases of a lower schema write: limits of accounts and keys that were made there after the move. */
+export class Lifter {
   readonly #connection: RedisConnection
-  readonly #records: Pick<RedisRecords, 'changesSince' | 'get'>
-  readonly #log: Log
-  #isOpen = false
-  #timer: NodeJS.Timeout | undefined
+  readonly #records: ChangedRecords
   #cursor: string | undefined
-  #looking: Promise<void> | undefined
 
-  constructor(
-    connection: RedisConnection,
-    records: Pick<RedisRecords, 'changesSince' | 'get'>,
-    log: Log,
-  ) {
+  constructor(connection: RedisConnection, records: ChangedRecords) {
     this.#connection = connection
     this.#records = records
-    this.#log = log
   }
 
-  /** Whether the ledger has the schema of this release. */
-  get isOpen(): boolean {
-    return this.#isOpen
-  }
-
-  /** Moves the ledger, now or as soon as Redis can be written. @throws ConfigError for a ledger of a newer schema */
-  async start(): Promise<void> {
-    await this.#open().catch((error: unknown) => {
-      if (error instanceof ConfigError) throw error
-    })
-    this.#timer = setInterval(() => {
-      this.#looking ??= this.#look().finally(() => (this.#looking = undefined))
-    }, LOOK_MS)
-    this.#timer.unref()
-  }
-
-  async stop(): Promise<void> {
-    clearInterval(this.#timer)
-    await this.#looking
-  }
-
-  async #open(): Promise<void> {
-    // What is written from here on is looked at.
+  /** Begins with what is written from now on. @throws Unavailable */
+  async begin(): Promise<void> {
     this.#cursor ??= (await this.#records.changesSince(undefined)).cursor
-    await openSchema(this.#connection, this.#log)
-    this.#isOpen = true
   }
 
-  /** What fails is tried again a second later. */
-  async #look(): Promise<void> {
-    try {
-      if (!this.#isOpen) return await this.#open()
-      const schema = await readSchema(this.#connection)
-      if (schema > SCHEMA) {
-        this.#isOpen = false
-        const [issue] = newer(schema).issues
-        this.#log.error(`no calls are admitted: ${issue!.message}`)
-        return
-      }
-      const { ids, cursor } = await this.#records.changesSince(this.#cursor)
-      for (const id of ids) await this.#lift(id)
-      this.#cursor = cursor
-    } catch {
-      // Redis is away, or the ledger is newer still.
-    }
+  /** Lifts what was written since the last time. @throws Unavailable */
+  async lift(): Promise<void> {
+    const { ids, cursor } = await this.#records.changesSince(this.#cursor)
+    for (const id of ids) await this.#lift(id)
+    this.#cursor = cursor
   }
 
   /** @param id `account:<id>` or `key:<id>` */

@@ -19,6 +19,7 @@
 import { RECEIPT_HOURS } from '../ledger/items.ts'
 import { ACCOUNT, LEASE_MS } from '../ledger/ledger.ts'
 import { LIFT } from './limits-text.ts'
+import { ACCEPT, BEAT } from './script-beat.ts'
 import { HOLD, RAISE } from './script-hold.ts'
 import { KEPT_WINDOWS, POSTING, RELEASE, SPEND, SUMS } from './script-sums.ts'
 
@@ -76,6 +77,8 @@ export function scriptsWith(clock: string) {
     takeTotal: script(['book', 'totals'], BASE + SUMS + SPEND + POSTING + TAKE_TOTAL),
     fold: script(['rows', 'totals'], BASE + SUMS + FOLD),
     lift: script(['book', 'references'], BASE + SUMS + LIFT_BOOK),
+    beat: script(['ledger'], clock, BASE + BEAT),
+    accept: script(['ledger'], BASE + ACCEPT),
     index: script(['index'], clock, BASE + INDEX),
     replace: script(['record'], REPLACE),
     touchRecord: script(['index'], clock, BASE + TOUCH),

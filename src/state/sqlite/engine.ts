@@ -21,6 +21,7 @@ import {
   addCost,
   compareSums,
 } from '../ledger/book.ts'
+import { checkAccepted, inDoubt, sentenceOf } from '../ledger/doubt.ts'
 import { foldBounds } from '../ledger/items.ts'
 import {
   type AccountBalance,
@@ -50,7 +51,11 @@ import {
   type Settled,
   type Settlement,
   type TopUp,
+  type AcceptedDoubt,
+  type Doubt,
+  type LedgerState,
   ACCOUNT,
+  SCHEMA,
 } from '../ledger/ledger.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
 import type { Audit } from '../audit.ts'
@@ -476,7 +481,9 @@ export async function openSqlite({
   const clock = new Clock(now)
   const from = firstDay(clock)
   const init = { path: folder, from }
-  const { worker, snapshot, identity, rolledBack } = await startThread(init, log).catch(refuse)
+  const { worker, snapshot, identity, rolledBack, doubt } = await startThread(init, log).catch(
+    refuse,
+  )
   const restart = () => startThread({ ...init, expected: identity }, log)
   const client = new WorkerClient(worker, log, { restart })
   const exportItems = () => exportFile(join(folder, LEDGER_FILE))
@@ -488,6 +495,8 @@ export async function openSqlite({
     exportItems,
     retentionDays,
     rolledBack,
+    doubt,
+    place: folder,
     rescue: new RescueFile(join(folder, RESCUE_FILE)),
     check: (signal) => checkPages(join(folder, LEDGER_FILE), signal),
     ...(copies && {
@@ -530,6 +539,9 @@ export class SqliteLedger implements Ledger {
   /** Work of other threads that have the file open. While they do, closing would leave a write-ahead log. */
   #reading: Promise<void> = Promise.resolve()
   readonly rolledBackRows: number
+  readonly #engine: LedgerState['engine']
+  readonly #place: string
+  #doubt: Doubt | undefined
   onBooked: (charge: BookedCharge) => void = () => {}
 
   constructor(parts: {
@@ -542,6 +554,9 @@ export class SqliteLedger implements Ledger {
     readonly exportItems: () => AsyncIterable<LedgerItem>
     readonly retentionDays?: number | undefined
     readonly rolledBack?: number
+    readonly doubt?: Doubt | undefined
+    /** Folder of the file; absent for a ledger in memory. */
+    readonly place?: string
     /** Takes settlements of a damaged ledger. */
     readonly rescue?: RescueFile
     /** @returns the damage in the file */
@@ -555,6 +570,9 @@ export class SqliteLedger implements Ledger {
     this.#from = parts.from
     this.#exportItems = parts.exportItems
     this.rolledBackRows = parts.rolledBack ?? 0
+    this.#doubt = parts.doubt
+    this.#engine = parts.place === undefined ? 'memory' : 'file'
+    this.#place = parts.place ?? 'memory'
     this.#rescue = parts.rescue
     const booked = (charge: BookedCharge) => this.onBooked(charge)
     this.#unwritten = new UnwrittenCharges(client, log, booked, parts.rescue)
@@ -632,7 +650,7 @@ export class SqliteLedger implements Ledger {
    */
   async topUp({ account, amount, reference, note }: TopUp): Promise<Settled> {
     checkAmount('a top-up', amount, 1n)
-    this.#client.check()
+    this.#checkWritable()
     const credit = { reference, account, amount, at: this.#clock.now(), note }
     return this.#client.write('topUp', [credit], (result) => {
       const { fresh, cost } = valueOf(result)
@@ -648,7 +666,7 @@ export class SqliteLedger implements Ledger {
    */
   async adjust({ account, amount, reference, reason }: Adjustment): Promise<Settled> {
     checkAdjustment(amount)
-    this.#client.check()
+    this.#checkWritable()
     const correction = { reference, account, amount, at: this.#clock.now(), reason }
     return this.#client.write('adjust', [correction], (result) => {
       const { fresh, cost } = valueOf(result)
@@ -755,11 +773,34 @@ export class SqliteLedger implements Ledger {
     }
   }
 
+  assertOpen(): void {
+    this.#check()
+  }
+
+  /** The file belongs to this process alone, so there is nothing to look at. */
+  async confirm(): Promise<void> {
+    this.#check()
+  }
+
+  async state(): Promise<LedgerState> {
+    const { id, bytes } = await this.#client.read('size')
+    const doubt = this.#doubt
+    return { id, schema: SCHEMA, engine: this.#engine, ...(doubt && { doubt }), bytes }
+  }
+
+  async accept(accepted: AcceptedDoubt): Promise<void> {
+    checkAccepted(this.#doubt, accepted)
+    await this.#client.read('accept')
+    this.#doubt = undefined
+  }
+
   health(): LedgerHealth {
     const { count, oldestMs } = this.#client.backlog
     const { size, oldestMs: deferredMs } = this.#unwritten.deferred
+    const doubt = this.#doubt
     return {
-      ok: this.#client.ok && size === 0,
+      ok: this.#client.ok && size === 0 && !doubt,
+      ...(doubt && { doubt: sentenceOf(doubt, this.#place) }),
       outbox: Math.max(count, size),
       oldestMs: Math.max(oldestMs, deferredMs),
     }
@@ -814,8 +855,13 @@ export class SqliteLedger implements Ledger {
     if (settlements !== '') throw new LostState(`the ledger has stopped${settlements}`)
   }
 
-  #check(): void {
+  #checkWritable(): void {
+    if (this.#doubt) throw inDoubt()
     this.#client.check()
+  }
+
+  #check(): void {
+    this.#checkWritable()
     if (this.#unwritten.deferred.size > 0) throw cannotBook()
   }
 }

@@ -24,6 +24,7 @@ import {
   transact,
   codeOf,
 } from './file.ts'
+import type { Doubt } from '../ledger/ledger.ts'
 import { rescueCopy } from './rescue.ts'
 
 export interface OpenedFolder {
@@ -31,6 +32,10 @@ export interface OpenedFolder {
   readonly identity: string
   /** Number of rows of earlier processes that are missing: an older copy was put in place. */
   readonly rolledBack: number
+  /** Set for an older copy: it is not used before it was accepted. */
+  readonly doubt: Doubt | undefined
+  /** Goes on with an older copy. */
+  accept(): void
   /** Warnings for the operator, one sentence each. */
   readonly warnings: readonly string[]
   /** Records the present size of the ledger. */
@@ -98,9 +103,14 @@ export function openFolder(path: string, expected?: string): OpenedFolder {
     if (expected !== undefined && (identity !== expected || rolledBack > 0)) {
       throw new CannotOpen(`${file} was replaced.`)
     }
+    let isAccepted = rolledBack === 0
+    let noted = recorded?.seq
     const note = () => {
       try {
-        remember(owner, describe(db))
+        const known = describe(db)
+        if (!isAccepted || known.seq === noted) return
+        remember(owner, known)
+        noted = known.seq
       } catch {
         // A full disk, or a damaged ledger: the next booking reports it.
       }
@@ -111,6 +121,12 @@ export function openFolder(path: string, expected?: string): OpenedFolder {
       db,
       identity,
       rolledBack,
+      doubt: isAccepted ? undefined : doubtOf(recorded!, describe(db)),
+      accept() {
+        isAccepted = true
+        noted = undefined
+        note()
+      },
       warnings: warning === undefined ? [] : [warning],
       note,
       loss: () => lossOf(file, own[0]![1]),
@@ -170,6 +186,11 @@ export function beginLedger(
   } finally {
     owner.close()
   }
+}
+
+function doubtOf(recorded: KnownLedger, found: KnownLedger): Doubt {
+  const known = { id: recorded.identity, at: recorded.written }
+  return { kind: 'older', known, found: { id: found.identity, at: found.written } }
 }
 
 function inodeOf(file: string): string | undefined {

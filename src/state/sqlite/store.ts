@@ -109,6 +109,8 @@ export type ReadName =
   | 'records'
   | 'recordKeys'
   | 'optimize'
+  | 'accept'
+  | 'size'
 
 /** A call of a method of the store, as it is sent between threads. */
 export interface StoreCommand<Name extends WriteName | ReadName = WriteName | ReadName> {
@@ -154,6 +156,7 @@ export class Store {
   readonly #db: DatabaseSync
   readonly #sql: Sql
   readonly #reserve: Pick<Reserve, 'lend'> | undefined
+  readonly #accepted: () => void
   readonly #costs: Costs
   /** The newest row of accounts, as far as it was looked up. */
   readonly #newest = new Map<string, number>()
@@ -161,9 +164,10 @@ export class Store {
   /** Damage found by the running batch. */
   #damage: string | undefined
 
-  /** @param reserve of the database's disk */
-  constructor(db: DatabaseSync, reserve?: Pick<Reserve, 'lend'>) {
+  /** @param reserve of the database's disk. @param accepted called when an older copy was accepted */
+  constructor(db: DatabaseSync, reserve?: Pick<Reserve, 'lend'>, accepted: () => void = () => {}) {
     this.#db = db
+    this.#accepted = accepted
     this.#sql = prepare(db)
     this.#costs = new Costs(this.#sql)
     this.#reserve = reserve
@@ -298,6 +302,21 @@ export class Store {
   /** Updates the database's statistics. A read command, because it runs outside a transaction. */
   optimize(): void {
     this.#db.exec('PRAGMA optimize')
+  }
+
+  /** Goes on with an older copy of a ledger. */
+  accept(): void {
+    this.#accepted()
+  }
+
+  /** Identity and size of the ledger. */
+  size(): { readonly id: string; readonly bytes: number } {
+    const { id, bytes } = this.#db
+      .prepare(
+        `SELECT id, page_count * page_size AS bytes FROM identity, pragma_page_count, pragma_page_size`,
+      )
+      .get()!
+    return { id: String(id), bytes: Number(bytes) }
   }
 
   /** Rows, newest first. @param before a `seq` */

@@ -2,7 +2,8 @@
 import { once } from 'node:events'
 import { extname } from 'node:path'
 import { cannotBook } from '../../errors/errors.ts'
-import type { Log } from '../ledger/ledger.ts'
+import { sentenceOf } from '../ledger/doubt.ts'
+import type { Doubt, Log } from '../ledger/ledger.ts'
 import type {
   CommandResult,
   ReadName,
@@ -27,6 +28,7 @@ interface StartedThread {
   readonly identity: string
   /** Number of rows that an older copy lacks. */
   readonly rolledBack: number
+  readonly doubt: Doubt | undefined
 }
 
 /** Opens the file of a folder in a new thread. @throws CannotOpen; Error when the thread ends before its first answer */
@@ -43,10 +45,10 @@ export async function startThread(init: WorkerInit, log: Log): Promise<StartedTh
   }
   const { warnings, ...state } = opened
   for (const warning of warnings) log.warn(warning)
-  const { rolledBack } = state
-  if (rolledBack > 0) {
+  const { doubt, rolledBack } = state
+  if (doubt) {
     const what = rolledBack === 1 ? 'its newest row is' : `its newest ${rolledBack} rows are`
-    log.error(`an older copy of the ledger is in ${init.path}: ${what} missing, and not charged`)
+    log.error(`${sentenceOf(doubt, init.path)} (${what} missing)`)
   }
   return { worker, ...state }
 }

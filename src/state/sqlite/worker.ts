@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
 import { CannotOpen, codeOf, toCannotOpen } from './file.ts'
 import { LEDGER_FILE, openFolder, type Loss, type OpenedFolder, Reserve } from './folder.ts'
+import type { Doubt } from '../ledger/ledger.ts'
 import type { Snapshot } from './snapshot.ts'
 import { Store, type ToStore, type WorkerBatchResult } from './store.ts'
 
@@ -19,6 +20,7 @@ export type Opened =
       readonly snapshot: Snapshot
       readonly identity: string
       readonly rolledBack: number
+      readonly doubt: Doubt | undefined
       readonly warnings: readonly string[]
     }
   /** One sentence for the operator. */
@@ -36,8 +38,8 @@ export type WorkerMessage =
 
 /** Time between two checks that the file is in its place. */
 const LOOK_MS = 2000
-/** Time between two records of the ledger's size; each costs a sync of the disk. */
-const NOTE_MS = 60_000
+/** Time between two records of the ledger's size; each costs a sync of the disk, if rows were added. */
+const NOTE_MS = 4000
 const NOTE_LOOKS = NOTE_MS / LOOK_MS
 const RESERVE_FILE = 'ledger.reserve'
 
@@ -48,9 +50,9 @@ function open(): void {
   try {
     const folder = openFolder(path, expected)
     const reserve = new Reserve(join(path, RESERVE_FILE))
-    const store = new Store(folder.db, reserve)
-    const { identity, rolledBack, warnings } = folder
-    const opened: Opened = { snapshot: store.load(from), identity, rolledBack, warnings }
+    const store = new Store(folder.db, reserve, () => folder.accept())
+    const { identity, rolledBack, doubt, warnings } = folder
+    const opened: Opened = { snapshot: store.load(from), identity, rolledBack, doubt, warnings }
     const watch = new Watch(folder, reserve)
     port.on('message', (message: ToStore) => {
       if (!('close' in message)) {

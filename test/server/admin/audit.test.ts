@@ -8,8 +8,13 @@ import { litellmList } from '../../import/_lists.ts'
 import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
 
 const TOKEN = 'token-of-the-admin-of-this-test'
-/** They are asked with a body, and change nothing. */
-const CHANGES_NOTHING = ['POST /policies/diff', 'POST /policies/evaluate', 'POST /policies/replay']
+/** They are asked with a body, and change nothing; a ledger that is accepted is another test's (`test/state/redis/doubt.test.ts`). */
+const CHANGES_NOTHING = [
+  'POST /policies/diff',
+  'POST /policies/evaluate',
+  'POST /policies/replay',
+  'POST /ledger/accept',
+]
 
 const files = mkdtempSync(join(tmpdir(), 'audit-'))
 let gateway: TestGateway

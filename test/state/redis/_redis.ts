@@ -106,7 +106,7 @@ export class RedisServer implements AsyncDisposable {
       names.toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true })).at(-1)!,
     )
     const text = readFileSync(last, 'latin1')
-    truncateSync(last, text.lastIndexOf('HINCRBY', text.lastIndexOf('EXEC')) + 10)
+    truncateSync(last, text.lastIndexOf('XADD', text.lastIndexOf('EXEC')) + 6)
   }
 
   /** A connection beside those under test. */

@@ -1,4 +1,5 @@
 import { DatabaseSync } from 'node:sqlite'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Ledger, LedgerRow } from '../../../src/state/ledger/ledger.ts'
@@ -263,7 +264,9 @@ describe('settlements older than half the life of a receipt', () => {
     await Promise.all(requests.map((request) => ledger.settle(settlement(request, 3n))))
     await close()
     using db = new DatabaseSync(join(outbox, 'outbox-1.db'))
-    db.prepare('UPDATE waiting SET at = ?').run(Date.now() - 25 * HOUR_MS)
+    db.prepare('UPDATE waiting SET at = ?, ledger = NULL').run(Date.now() - 25 * HOUR_MS)
+    // As if it was another ledger's: the server that they were meant for is gone.
+    await rm(join(outbox, 'outbox-1.memory.json'))
   }
 
   it('are booked unless the rows show that they were', async () => {

@@ -29,6 +29,8 @@ class FakeStore {
   readonly booked = new Map<string, bigint>()
   /** Every request that was sent, repetitions included. */
   readonly sent: string[] = []
+  ledger: string | undefined = 'ledger'
+  readonly was = new Set<string>()
   lookUps = 0
   lookUp: ReceiptLookup = { booked: new Set(), unclear: new Set() }
   /** Gateways that have ended and whose settlements are booked. */
@@ -65,6 +67,8 @@ async function open(store: FakeStore, path?: string, gateway = 'gw_1') {
       if (store.away) throw new Error('away')
       store.told.push(id)
     },
+    ledger: () => store.ledger,
+    wasIts: async (id) => store.was.has(id),
     log,
   })
   onTestFinished(() => outbox.close().catch(() => {}))
@@ -392,6 +396,25 @@ describe('an outbox', () => {
       await eventually(() => expect([...store.booked.keys()]).toEqual(['req_1', 'req_2']))
     })
 
+    it('sends settlements to the ledger that they belong to, or one accepted in its place', async () => {
+      const store = new FakeStore()
+      const { outbox } = await open(store)
+      store.away = true
+      await outbox.settle(settlement('req_1', 3n))
+      Object.assign(store, { away: false, ledger: 'other' })
+      outbox.replay()
+      await vi.advanceTimersByTimeAsync(3000)
+      expect([store.booked.size, outbox.health().waiting]).toEqual([0, 1])
+      store.ledger = undefined
+      outbox.replay()
+      await vi.advanceTimersByTimeAsync(3000)
+      expect(store.booked.size).toBe(0)
+      store.ledger = 'other'
+      store.was.add('ledger')
+      await vi.advanceTimersByTimeAsync(3000)
+      expect([...store.booked]).toEqual([['req_1', 3n]])
+    })
+
     it('sends bookings from the file and remembered ones again', async () => {
       const store = new FakeStore()
       const { outbox } = await open(store)
@@ -485,7 +508,9 @@ describe("an outbox's file", () => {
     own.close()
     const heir = OutboxFile.open(path)
     expect(heir.path).toBe(join(path, 'outbox-1.db'))
-    const waiting = heir.page(0, 10).map(({ settlement: { request, cost } }) => [request, cost])
+    const waiting = heir
+      .page('ledger', 0, 10)
+      .map(({ settlement: { request, cost } }) => [request, cost])
     expect(waiting).toEqual([
       ['req_1', 1n],
       ['req_2', 2n],
@@ -515,13 +540,13 @@ it('a file takes no more than its limit, and takes settlements again when some w
   onTestFinished(() => file.close())
   let stored = 0
   const fill = async () => {
-    for (; ; stored++) await file.append(settlement(`req_${stored}`, 3n))
+    for (; ; stored++) await file.append(settlement(`req_${stored}`, 3n), null)
   }
   await expect(fill()).rejects.toThrow('full')
   expect(stored).toBeGreaterThan(100)
   expect(statSync(file.path).size).toBeLessThanOrEqual(204_800)
-  const batch = file.page(0, 10_000)
+  const batch = file.page('ledger', 0, 10_000)
   expect(batch).toHaveLength(stored)
   file.remove(batch.slice(0, 100).map(({ seq }) => seq))
-  await file.append(settlement('req_more', 3n))
+  await file.append(settlement('req_more', 3n), null)
 })

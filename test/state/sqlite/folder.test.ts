@@ -2,7 +2,7 @@
 import { copyFile, mkdir, readdir, rename, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { ConfigError } from '../../../src/errors/errors.ts'
+import { ConfigError, Unavailable } from '../../../src/errors/errors.ts'
 import { FOLDED_ROWS } from '../../../src/state/sqlite/engine.ts'
 import { beginLedger } from '../../../src/state/sqlite/folder.ts'
 import { folder } from '../../_folder.ts'
@@ -84,7 +84,7 @@ describe('a ledger that is gone', () => {
 })
 
 describe('an older copy in the place of a ledger', () => {
-  it('is taken, with an error in the log and a metric', async () => {
+  it('admits nothing before it was accepted, also after a restart', async () => {
     const { path, file } = await used()
     await copyFile(file, join(path, 'copy.db'))
     const second = await open(path)
@@ -93,12 +93,26 @@ describe('an older copy in the place of a ledger', () => {
     await rename(join(path, 'copy.db'), file)
     const { ledger, logged } = await open(path)
     expect(ledger.rolledBackRows).toBe(3)
-    expect(logged.join()).toBe(
-      `error an older copy of the ledger is in ${path}: its newest 3 rows are missing, and not charged`,
+    expect(logged.join()).toMatch(
+      /is as of .*Nothing is admitted.* \(its newest 3 rows are missing\)/,
     )
     expect(await collect(ledger.usage('acct'))).toHaveLength(2)
+    expect(() => ledger.assertOpen()).toThrow(Unavailable)
+    const topUp = { account: 'acct', amount: 1n, reference: 'more' }
+    await expect(ledger.topUp(topUp)).rejects.toThrow(Unavailable)
     await ledger.close()
-    expect((await open(path)).ledger.rolledBackRows).toBe(0)
+    const { ledger: again } = await open(path)
+    expect(again.health()).toMatchObject({ ok: false, doubt: expect.stringContaining(path) })
+    const { doubt } = await again.state()
+    expect(doubt).toMatchObject({ kind: 'older', known: { id: expect.stringMatching(/^ledger_/) } })
+    const { id } = doubt!.known
+    await expect(again.accept({ id, kind: 'foreign' })).rejects.toThrow('It is older now')
+    await again.accept({ id, kind: 'older' })
+    again.assertOpen()
+    expect(await again.topUp(topUp)).toMatchObject({ state: 'charged' })
+    await again.close()
+    const { ledger: last } = await open(path)
+    expect([last.health().ok, last.rolledBackRows]).toEqual([true, 0])
   })
 
   it('is not what folding leaves', async () => {
