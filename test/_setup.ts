@@ -108,12 +108,13 @@ export function loaded(config: UserConfig, directory = import.meta.dirname): Loa
  * @param config as a file has it, or as it was loaded
  * @param directory where its configuration would be
  * @param options.withAccount false: its state has accounts already
+ * @param options.port of its server, by default a free one
  * @param options.freezesAll false: as it serves, built-in providers get input that is not frozen
  */
 export async function createTestGateway(
   config: UserConfig | LoadedConfig = MOCK_CONFIG,
   directory?: string,
-  { freezesAll = true, withAccount = true } = {},
+  { freezesAll = true, withAccount = true, port = 0 } = {},
 ): Promise<TestGateway> {
   const logged: string[] = []
   const reporters = [
@@ -122,7 +123,7 @@ export async function createTestGateway(
   const log = createConsola({ level: 4, reporters, throttle: 0 })
   const read = 'origins' in config ? config : loaded(config, directory)
   const gateway = await createGateway(read, { log, freezesAll })
-  const server = await listen(gateway, { host: '127.0.0.1', port: 0 })
+  const server = await listen(gateway, { host: '127.0.0.1', port })
   const { url } = server
 
   const newAccount = async (id: string, usd?: string) => {

@@ -23,7 +23,7 @@ const RIGHTS: Readonly<Record<OperatorRole, readonly Right[]>> = {
 }
 
 /** Roles, the strongest first. */
-const ROLES: readonly OperatorRole[] = ['admin', 'operator', 'billing', 'viewer']
+export const ROLES: readonly OperatorRole[] = ['admin', 'operator', 'billing', 'viewer']
 
 export function rightsOf(role: OperatorRole): ReadonlySet<Right> {
   return new Set(RIGHTS[role])

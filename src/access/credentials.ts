@@ -48,7 +48,7 @@ export interface StoredToken {
 }
 
 /** What a person is by an OpenID Connect provider: the claims that rules may ask for. */
-type Claims = Readonly<Record<string, string | readonly string[]>> & {
+export type Claims = Readonly<Record<string, string | readonly string[]>> & {
   readonly iss: string
   readonly sub: string
 }

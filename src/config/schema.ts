@@ -6,6 +6,7 @@ import { isIP } from 'node:net'
 import * as v from 'valibot'
 import { duration, modelsSchema, price, MAX_SECONDS } from '../models/entry.ts'
 import { egress, instanceEgress, listenerTls } from './network.ts'
+import { isLoopback } from '../errors/addresses.ts'
 import { isObject } from '../errors/checks.ts'
 import { CHECKED, hasValidChecksum, isSecret, SECRET } from '../accounts/secrets.ts'
 import { parsePico } from '../money/money.ts'
@@ -149,8 +150,7 @@ const PUBLIC_URL =
 const isPublicUrl = (text: string) => {
   const url = URL.parse(text)
   if (!url || url.search !== '' || url.hash !== '' || url.username !== '') return false
-  const isHere = ['localhost', '127.0.0.1', '[::1]'].includes(url.hostname)
-  const isWeb = url.protocol === 'https:' || (url.protocol === 'http:' && isHere)
+  const isWeb = url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url))
   const path = url.pathname.replace(/\/$/, '')
   return isWeb && (path === '' || isBasePath(path))
 }
@@ -190,6 +190,12 @@ const server = v.pipe(
   ),
   v.transform((server) => ({ ...server, basePath: server.basePath ?? pathOf(server.publicUrl) })),
 )
+
+/** Whether a network has so many addresses that trusting it is a mistake. */
+function isWide(text: string): boolean {
+  const [base = '', bits] = text.split('/')
+  return bits !== undefined && Number(bits) < (isIP(base) === 4 ? 8 : 16)
+}
 
 /** The path of an address, without a slash at its end. */
 function pathOf(url: string | undefined): string {
@@ -393,6 +399,67 @@ const sessions = (idle: number, lifetime: number) =>
     lifetime: v.optional(number(3600, 7_776_000, LIFETIME), lifetime),
   })
 
+const CLAIM_VALUES = 'a list of values of the claim'
+const claimRule = {
+  claim: text('the name of a claim, such as "groups"'),
+  values: v.pipe(v.array(v.string(CLAIM_VALUES), CLAIM_VALUES), v.minLength(1, CLAIM_VALUES)),
+}
+const roleRules = v.optional(v.array(v.strictObject({ ...claimRule, role: operatorRole })), [])
+const ISSUER = 'the https address of a provider; http on this machine'
+const isIssuer = (text: string) => {
+  const url = URL.parse(text)
+  return url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url))
+}
+const HEADER =
+  'the name of a header in lower case, other than authorization, cookie, host and x-forwarded-for'
+const header = v.pipe(
+  v.string(HEADER),
+  v.check(
+    (name) =>
+      /^[a-z0-9-]{1,100}$/.test(name) &&
+      !/^(?:authorization|cookie|host|x-forwarded-for.*)$/.test(name),
+    HEADER,
+  ),
+)
+const PEER = 'the address of a proxy, or a network of at most /8, or /16 of IPv6'
+const peer = v.pipe(
+  v.string(PEER),
+  v.check((text) => isNetwork(text) && !isWide(text), PEER),
+)
+const PROVIDERS = 'at most five providers'
+
+/** How operators sign in without a token. */
+const login = v.strictObject({
+  oidc: v.optional(
+    v.pipe(
+      v.record(
+        name,
+        v.strictObject({
+          label: v.optional(text('a text')),
+          issuer: v.pipe(v.string(ISSUER), v.check(isIssuer, ISSUER)),
+          clientId: text('the id of the gateway at the provider'),
+          clientSecret: v.optional(text('a text')),
+          scopes: v.optional(v.array(text('a scope')), ['openid', 'profile', 'email']),
+          userinfo: v.optional(FLAG, false),
+          roles: roleRules,
+        }),
+      ),
+      v.check((providers) => Object.keys(providers).length <= 5, PROVIDERS),
+    ),
+    {},
+  ),
+  proxy: v.optional(
+    v.strictObject({
+      from: v.pipe(v.array(peer), v.minLength(1, 'at least one address')),
+      user: v.optional(header, 'x-forwarded-user'),
+      email: v.optional(header),
+      groups: v.optional(header),
+      signOut: v.optional(text('a path or an address')),
+      roles: roleRules,
+    }),
+  ),
+})
+
 const adminToken = v.pipe(v.string(), v.minLength(8, 'a token of at least 8 characters'))
 const admin = v.pipe(
   v.strictObject({
@@ -414,6 +481,7 @@ const admin = v.pipe(
     ),
     console: v.optional(FLAG, true),
     sessions: v.optional(sessions(43_200, 604_800), {}),
+    login: v.optional(login, {}),
     hosts: v.optional(v.array(v.pipe(v.string(HOST), v.regex(/^[a-z0-9.-]{1,253}$/, HOST))), []),
   }),
   v.transform((admin) => (admin.enabled ? admin : withoutAdmin(admin))),
@@ -488,6 +556,7 @@ function withoutAdmin<Admin extends { metrics: 'admin' | 'public' | false }>({
     metrics: metrics === 'admin' ? (false as const) : metrics,
     token: undefined,
     tokens: [],
+    login: { oidc: {} },
     console: false,
   }
 }

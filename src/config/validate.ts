@@ -205,6 +205,7 @@ async function crossCheck(
     ...checkLog(config),
     ...checkSearch(config.search),
     ...checkSinks(config),
+    ...checkLogin(config),
     ...checkTokens(config.admin),
     ...(await checkSeed(config.seed)),
   ]
@@ -245,6 +246,13 @@ function checkSinks({ sinks, log: { requests } }: Pick<Settings, 'sinks' | 'log'
 }
 
 /** A name says in the audit log who it was, so each stands for one token. */
+/** The address of the way back from a provider begins with the public address. */
+function checkLogin({ admin, server }: Pick<Settings, 'admin' | 'server'>): ConfigIssue[] {
+  if (Object.keys(admin.login.oidc).length === 0 || server.publicUrl !== undefined) return []
+  const message = 'is needed for admin.login.oidc: the provider sends browsers back to it'
+  return [{ path: 'server.publicUrl', message }]
+}
+
 function checkTokens({ token, tokens }: Settings['admin']): ConfigIssue[] {
   const names = ['admin', ...tokens.map((one) => one.name)]
   const secrets = [token, ...tokens.map((one) => one.token)]

@@ -1,14 +1,14 @@
 /** The page: who is signed in, which screen the address names, and its frame. */
 import { render, type ComponentType } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { call, toApiError, whenSignedOut, type ApiError } from './api.ts'
+import { ApiError, call, toApiError, whenSignedOut } from './api.ts'
 import { Frame, Mark } from './frame.ts'
 import { html } from './html.ts'
 import { listenToKeys } from './keys.ts'
 import { applyTheme, followAddress, place, session, type ScreenProps } from './state.ts'
 import { Empty, Failure, Skeleton } from './parts/states.ts'
 import { Toasts } from './parts/toast.ts'
-import type { Session } from '../server/admin/resources/session.ts'
+import type { Session, SignInWays } from '../server/admin/resources/session.ts'
 import { Button } from './parts/button.ts'
 import { TextField, useSubmission } from './parts/form.ts'
 import { Dialog } from './parts/sheet.ts'
@@ -93,11 +93,23 @@ whenSignedOut(() => {
 })
 render(html`<${App} />`, document.getElementById('app')!)
 
-/** The token of a sign-in link's address. It is read and removed before anything else happens. */
-function takeToken(): string | undefined {
-  const [, token] = /^#token=(.+)$/.exec(location.hash) ?? []
-  if (token !== undefined) history.replaceState(null, '', location.pathname + location.search)
-  return token
+/** What the address says behind `#`: the token of a sign-in link, or why signing in failed. It is read and removed first. */
+function takeFragment(): { readonly token?: string; readonly failure?: ApiError } {
+  const fragment = new URLSearchParams(location.hash.slice(1))
+  const [token, code] = [fragment.get('token'), fragment.get('error')]
+  if (token === null && code === null) return {}
+  history.replaceState(null, '', location.pathname + location.search)
+  if (token !== null) return { token }
+  const message = LOGIN_FAILURES[code!] ?? 'Signing in did not work.'
+  return { failure: new ApiError(401, { error: { message, code } }, fragment.get('id')) }
+}
+
+const LOGIN_FAILURES: Readonly<Record<string, string>> = {
+  login_denied: 'The provider has refused to sign you in.',
+  login_expired: 'Signing in took too long, or was begun twice. Try again.',
+  login_failed:
+    'The provider could not be asked, or its answer was not right. The log has the cause.',
+  no_role: 'You are known to the provider, but no rule of this gateway gives you a role.',
 }
 
 function App() {
@@ -105,19 +117,30 @@ function App() {
   return html`${isHolder ? html`<${Screen} />` : html`<${Console} />`}<${Toasts} />`
 }
 
+interface OwnSession {
+  readonly data: Session | null
+  /** Where there is no session. */
+  readonly sign_in?: SignInWays
+}
+
 /** The operators' side: it asks nothing before the operator is signed in. */
 function Console() {
   const [error, setError] = useState<ApiError>()
+  const [ways, setWays] = useState<SignInWays>()
   // A session that ends keeps the screen, with what was typed, below the sign-in.
   const [wasSignedIn, setWasSignedIn] = useState(false)
   const start = () => {
     setError(undefined)
-    const token = takeToken()
+    const { token, failure } = takeFragment()
     const request = token
-      ? call<{ data: Session | null }>('POST', '/admin/session', { body: { token } })
-      : call<{ data: Session | null }>('GET', '/admin/session')
+      ? call<OwnSession>('POST', '/admin/session', { body: { token } })
+      : call<OwnSession>('GET', '/admin/session')
     request.then(
-      ({ data }) => (session.value = data),
+      ({ data, sign_in }) => {
+        session.value = data
+        setWays(sign_in)
+        if (!data && failure) setError(failure)
+      },
       (thrown: unknown) => {
         const failure = toApiError(thrown)
         session.value = null
@@ -130,8 +153,9 @@ function Console() {
     if (session.value) setWasSignedIn(true)
   }, [session.value])
   if (session.value === undefined) return html`<main class="lone"><${Skeleton} /></main>`
-  if (session.value === null && !wasSignedIn) return html`<${SignIn} failure=${error} />`
-  return html`<${Frame}><${Screen} /><//> ${session.value === null && html`<${SignIn} over />`}`
+  if (session.value === null && !wasSignedIn)
+    return html`<${SignIn} failure=${error} ways=${ways} />`
+  return html`<${Frame}><${Screen} /><//> ${session.value === null && html`<${SignIn} over ways=${ways} />`}`
 }
 
 function Screen() {
@@ -181,22 +205,39 @@ function routeOf(path: string) {
 function SignIn({
   over = false,
   failure,
+  ways,
 }: {
   readonly over?: boolean
+  readonly ways?: SignInWays | undefined
   readonly failure?: ApiError
 }) {
   if (over) {
-    return html`<${Dialog} title="Your session has ended" onClose=${() => {}}><${TokenForm} /><//>`
+    return html`<${Dialog} title="Your session has ended" onClose=${() => {}}>
+      <${TokenForm} /><${Providers} ways=${ways} />
+    <//>`
   }
   return html`<main class="lone">
     <h1 class="brand"><${Mark} />Sluicegate</h1>
     ${failure && html`<${Failure} error=${failure} />`}
     <${TokenForm} />
+    <${Providers} ways=${ways} />
     <p class="help">
       On the gateway's machine, <code>sluicegate console</code> prints a link that signs you in. The
       holder of an API key goes to <a href="/me">their own page</a>.
     </p>
   </main>`
+}
+
+/** Links to the providers through which operators sign in; afterwards the same page is shown. */
+function Providers({ ways }: { readonly ways: SignInWays | undefined }) {
+  if (!ways || ways.providers.length === 0) return null
+  const to = encodeURIComponent(location.pathname + location.search)
+  return html`<div class="actions">
+    ${ways.providers.map(
+      ({ name, label }) =>
+        html`<a key=${name} class="button" href=${`/login/${name}?to=${to}`}>Sign in with ${label}</a>`,
+    )}
+  </div>`
 }
 
 function TokenForm() {

@@ -175,7 +175,7 @@ function Account() {
   const who = session.value
   const signOut = async () => {
     await call('DELETE', '/admin/session').catch(() => {})
-    location.assign(at('/console'))
+    location.assign(session.value?.sign_out ?? at('/console'))
   }
   if (!who) return null
   return html`<details class="menu">

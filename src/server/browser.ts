@@ -12,7 +12,7 @@ const COOKIES: Readonly<Record<Side, { readonly name: string; readonly path: str
   member: { name: 'sluice_me', path: '/me' },
 }
 
-function requestOf(event: H3Event): IncomingMessage {
+export function requestOf(event: H3Event): IncomingMessage {
   return event.runtime!.node!.req as IncomingMessage
 }
 

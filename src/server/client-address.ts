@@ -6,7 +6,7 @@ import { BlockList, isIP } from 'node:net'
 const lists = new WeakMap<readonly string[], BlockList>()
 
 /** Whether an address is one of these, or in one of these networks. */
-function isIn(address: string, networks: readonly string[]): boolean {
+export function isIn(address: string, networks: readonly string[]): boolean {
   const family = isIP(address)
   if (family === 0 || networks.length === 0) return false
   let list = lists.get(networks)
@@ -24,7 +24,7 @@ function isIn(address: string, networks: readonly string[]): boolean {
 }
 
 /** The address at the other end of the connection; empty where it is unknown. */
-function peerOf({ socket }: Pick<IncomingMessage, 'socket'>): string {
+export function peerOf({ socket }: Pick<IncomingMessage, 'socket'>): string {
   // A socket for both families shows IPv4 addresses in the form of IPv6.
   return (socket?.remoteAddress ?? '').replace(/^::ffff:(?=\d+\.)/i, '')
 }

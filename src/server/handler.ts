@@ -4,6 +4,7 @@ import { toNodeHandler } from 'h3/node'
 import { AdminAuth } from './admin/auth.ts'
 import { requireKnownHost } from './browser.ts'
 import { CONSOLE_PATHS, ConsolePages } from './console.ts'
+import { addLoginRoutes } from './login.ts'
 import { metricsOf } from './metrics.ts'
 import type { Siblings, Reason } from './siblings.ts'
 import {
@@ -99,6 +100,7 @@ function createApp(gateway: Gateway, unknown: UnknownRoutes, siblings?: Siblings
   }
   const auth = new AdminAuth(gateway)
   const pages = new ConsolePages(gateway)
+  addLoginRoutes(app, gateway)
   app.get('/metrics', (event) => {
     setCommonHeaders(event)
     return metricsOf(gateway, auth, event, siblings)
@@ -188,7 +190,7 @@ function wrongMethod(method = '', { path, method: own }: Route): InvalidRequest 
 }
 
 function isForOperators(url: string): boolean {
-  return /^\/(admin|console|me)(\/|\?|$)/.test(url)
+  return /^\/(admin|console|me|login)(\/|\?|$)/.test(url)
 }
 
 /** The public form of an error that h3 caught: the gateway's own errors unchanged, h3's by status. */

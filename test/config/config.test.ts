@@ -116,6 +116,7 @@ describe('an absent member', () => {
         metrics: 'admin',
         console: true,
         sessions: { idle: 43_200, lifetime: 604_800 },
+        login: { oidc: {} },
         hosts: [],
       },
       seed: { accounts: [] },
@@ -453,7 +454,15 @@ describe('checks between sections', () => {
 
   it('switch off the admin API, and what depends on it', async () => {
     const sessions = { idle: 43_200, lifetime: 604_800 }
-    const off = { enabled: false, tokens: [], metrics: false, console: false, hosts: [], sessions }
+    const off = {
+      enabled: false,
+      tokens: [],
+      metrics: false,
+      console: false,
+      hosts: [],
+      sessions,
+      login: { oidc: {} },
+    }
     expect((await load({ admin: false })).config.admin).toEqual(off)
     const more = { enabled: false, token: 'a-token-of-8', metrics: 'public' }
     expect((await load({ admin: more })).config.admin).toEqual({ ...off, metrics: 'public' })

@@ -3,12 +3,18 @@ import type { H3Event } from 'h3'
 import { hash, timingSafeEqual } from 'node:crypto'
 import { hashSecret } from '../../accounts/secrets.ts'
 import { rightsOf, type Actor } from '../../access/actors.ts'
-import type { FoundSession, StoredToken, Subject } from '../../access/credentials.ts'
-import { NotFound, TooManyRequests, Unauthenticated } from '../../errors/errors.ts'
+import { nameOf, roleOf } from '../../access/claims.ts'
+import type { Claims, FoundSession, StoredToken, Subject } from '../../access/credentials.ts'
+import { InvalidRequest, NotFound, TooManyRequests, Unauthenticated } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Config } from '../../config/config.ts'
+import type { IncomingMessage } from 'node:http'
+import { LineLimit } from '../../observe/access-log.ts'
+import { logEvent } from '../../observe/events.ts'
+import { isIn, peerOf } from '../client-address.ts'
 import {
   addressOf,
+  requestOf,
   requireKnownHost,
   requireSameOrigin,
   sessionCookie,
@@ -49,6 +55,8 @@ export function tokensOf({ admin: { token, tokens } }: Pick<Config, 'admin'>): C
 export class AdminAuth {
   readonly #gateway: Gateway
   readonly #guesses = new GuessLimit()
+  /** Lines about headers that are ignored: one a minute. */
+  readonly #ignored = new LineLimit(() => {}, 1)
 
   constructor(gateway: Gateway) {
     this.#gateway = gateway
@@ -60,15 +68,15 @@ export class AdminAuth {
   }
 
   /**
-   * The proof of a request: a bearer token, else the console's session.
+   * The proof of a request: a bearer token, else the console's session, else the header of a proxy.
    * @throws NotFound where there is no admin API, Unauthenticated for a wrong or missing proof, TooManyRequests after too many
    * wrong ones, Forbidden for a request that may come from another site, Unavailable
    */
   async proofOf(event: H3Event): Promise<Proof> {
-    this.#tokens()
+    this.#requireAdmin()
     const secret = /^bearer +(\S+) *$/i.exec(event.req.headers.get('authorization') ?? '')?.[1]
     if (secret !== undefined) return this.identify(event, secret)
-    const proof = await this.ofSession(event)
+    const proof = await this.ofBrowser(event)
     if (proof) return proof
     if (sessionCookie(event, 'operator') !== undefined) {
       throw new Unauthenticated('This session has ended. Sign in again.', 'session_ended')
@@ -80,7 +88,9 @@ export class AdminAuth {
   async identify(event: H3Event, secret: string): Promise<Proof> {
     const address = addressOf(event, this.#gateway.runtime.config)
     // Each is compared, so that the time tells nothing about the place of the right one.
-    const [configured] = this.#tokens().filter(({ token }) => isSame(secret, token))
+    this.#requireAdmin()
+    const tokens = tokensOf(this.#gateway.runtime.config)
+    const [configured] = tokens.filter(({ token }) => isSame(secret, token))
     if (configured) {
       if (secret.length < STRONG_LENGTH) this.#guesses.check(address)
       return this.#ofConfigured(configured, address)
@@ -103,6 +113,11 @@ export class AdminAuth {
     this.#guesses.check(address)
     this.#guesses.note(address)
     throw new Unauthenticated(message)
+  }
+
+  /** The proof of the console's cookie, or of the header of a proxy that authenticates; undefined without. */
+  async ofBrowser(event: H3Event): Promise<Proof | undefined> {
+    return (await this.ofSession(event)) ?? this.#ofProxy(event)
   }
 
   /** The proof of the console's cookie; undefined without a session that goes on. Sends the cookie again from time to time. */
@@ -129,10 +144,11 @@ export class AdminAuth {
 
   /** What a session or a link stands for, as it is now; undefined where that may do nothing any more. */
   async ofSubject(event: H3Event, subject: Subject): Promise<Proof | undefined> {
-    if (!('token' in subject)) return undefined
     const { config, credentials } = this.#gateway.runtime
     const address = addressOf(event, config)
-    const configured = this.#tokens().find(({ token }) => hashSecret(token) === subject.token)
+    if ('login' in subject) return ofLogin(subject, config, address)
+    if (!('token' in subject)) return undefined
+    const configured = tokensOf(config).find(({ token }) => hashSecret(token) === subject.token)
     if (configured) return this.#ofConfigured(configured, address)
     const token = await credentials.tokenByHash(subject.token, isReading(event))
     return token && ofStored(token, subject.token, address)
@@ -143,11 +159,79 @@ export class AdminAuth {
     return { actor, how: 'token', subject: { token: hashSecret(token) } }
   }
 
-  #tokens(): ConfiguredToken[] {
-    const tokens = tokensOf(this.#gateway.runtime.config)
-    if (tokens.length > 0) return tokens
+  /** The proof of the headers that a proxy has set. From any other peer they mean nothing. @throws InvalidRequest */
+  #ofProxy(event: H3Event): Proof | undefined {
+    const { config, log } = this.#gateway.runtime
+    const { proxy } = config.admin.login
+    if (!proxy || !event.req.headers.has(proxy.user)) return undefined
+    const request = requestOf(event)
+    if (!isIn(peerOf(request), proxy.from)) {
+      if (!this.#ignored.admits('', performance.now())) return undefined
+      const message = `the header ${proxy.user} of ${peerOf(request)} is ignored, which is not in admin.login.proxy.from`
+      logEvent(log, 'warn', { event: 'login.header_ignored', message, members: {} })
+      return undefined
+    }
+    const [user, email, groups] = [proxy.user, proxy.email, proxy.groups].map((name) =>
+      name === undefined ? undefined : onlyHeader(request, name),
+    )
+    if (user === undefined) return undefined
+    requireKnownHost(event, config)
+    requireSameOrigin(event)
+    const claims = {
+      iss: 'proxy',
+      sub: user,
+      user,
+      ...(email !== undefined && { email }),
+      groups: groups?.split(',').map((group) => group.trim()) ?? [],
+    }
+    const role = roleOf(claims, proxy.roles)
+    if (!role) throw new Unauthenticated(`No rule gives ${JSON.stringify(user)} a role.`)
+    const address = addressOf(event, config)
+    return { actor: actorOf(`proxy:${user}`, email ?? user, role, address), how: 'proxy' }
+  }
+
+  /** @throws NotFound where the configuration lets nobody in */
+  #requireAdmin(): void {
+    const { config } = this.#gateway.runtime
+    const { oidc, proxy } = config.admin.login
+    if (tokensOf(config).length > 0 || proxy || Object.keys(oidc).length > 0) return
     throw new NotFound('unknown_url', 'There is no such route.')
   }
+}
+
+/** The value of a header; undefined for an empty one. @throws InvalidRequest for one that occurs twice, or is no plain text */
+function onlyHeader({ rawHeaders }: IncomingMessage, name: string): string | undefined {
+  const values = rawHeaders.filter(
+    (_, i) => i % 2 === 1 && rawHeaders[i - 1]!.toLowerCase() === name,
+  )
+  const [value = ''] = values
+  // oxlint-disable-next-line no-control-regex -- Control characters are what it looks for.
+  if (values.length <= 1 && value.length <= 1024 && !/[\x00-\x1f\x7f]/.test(value)) {
+    return value.trim() || undefined
+  }
+  const message = `The header ${name} has to occur once, with at most 1024 characters.`
+  throw new InvalidRequest('invalid_value', message, { param: name })
+}
+
+/** The proof of a person that a provider has named, by the rules of the present configuration. */
+function ofLogin(
+  subject: Extract<Subject, { login: string }>,
+  { admin: { login } }: Config,
+  address: string,
+): Proof | undefined {
+  const provider = Object.hasOwn(login.oidc, subject.login) ? login.oidc[subject.login] : undefined
+  const role = provider && roleOf(subject.claims, provider.roles)
+  if (!role) return undefined
+  return { actor: oidcActor(subject.login, subject.claims, role, address), how: 'oidc', subject }
+}
+
+export function oidcActor(
+  provider: string,
+  claims: Claims,
+  role: OperatorRole,
+  address: string,
+): Actor {
+  return actorOf(`oidc:${provider}/${claims.sub}`, nameOf(claims), role, address)
 }
 
 function ofStored({ id, name, role }: StoredToken, sha256: string, address: string): Proof {

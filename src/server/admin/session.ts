@@ -3,6 +3,7 @@ import type { EventHandler, H3, H3Event } from 'h3'
 import * as v from 'valibot'
 import { ONCE_PREFIX, type Credentials } from '../../access/credentials.ts'
 import { hashSecret } from '../../accounts/secrets.ts'
+import type { Config } from '../../config/config.ts'
 import { InvalidRequest, NotPossible } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { note } from './audit.ts'
@@ -63,6 +64,8 @@ export function addSessionRoutes(
         how,
         expires_at: momentOrNull(session && Math.min(unusedAt, endsAt)),
         ends_at: momentOrNull(session && endsAt),
+        ...(how === 'proxy' &&
+          config.admin.login.proxy?.signOut && { sign_out: config.admin.login.proxy.signOut }),
         base: config.server.basePath,
         version: (await version()) ?? null,
         demo: gateway.demo !== undefined,
@@ -75,14 +78,14 @@ export function addSessionRoutes(
       requireKnownHost(event, gateway.runtime.config)
       if (event.req.headers.has('authorization')) return view(await auth.proofOf(event))
       // The console asks this first: no session is a normal answer, not a failure.
-      const proof = await auth.ofSession(event)
-      return proof ? view(proof) : { data: null, sign_in: waysIn() }
+      const proof = await auth.ofBrowser(event)
+      return proof ? view(proof) : { data: null, sign_in: waysIn(gateway.runtime.config) }
     },
     async 'POST /session'(event) {
       requireKnownHost(event, gateway.runtime.config)
       requireSameOrigin(event)
       const proof = await proofOf(event, gateway, auth)
-      return view(await begin(event, gateway, proof))
+      return view(await beginSession(event, gateway, proof))
     },
     async 'DELETE /session'(event) {
       const { runtime } = gateway
@@ -117,12 +120,15 @@ export function addSessionRoutes(
 }
 
 /** How operators sign in here. */
-function waysIn(): SignInWays {
-  return { token: true, providers: [], proxy: false }
+function waysIn({ admin: { login }, server: { basePath } }: Config): SignInWays {
+  const providers = Object.entries(login.oidc)
+    .filter(([, { roles }]) => roles.length > 0)
+    .map(([name, { label = name }]) => ({ name, label, href: `${basePath}/login/${name}` }))
+  return { token: true, providers, proxy: login.proxy !== undefined }
 }
 
 /** Begins a session of the console, and sends its cookie. */
-async function begin(event: H3Event, gateway: Gateway, proof: Proof): Promise<Proof> {
+export async function beginSession(event: H3Event, gateway: Gateway, proof: Proof): Promise<Proof> {
   const { runtime } = gateway
   const { credentials, config } = runtime
   const { actor, how, subject } = proof
