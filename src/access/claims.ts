@@ -4,12 +4,12 @@ import { ROLES } from './actors.ts'
 import type { Claims } from './credentials.ts'
 
 /** Matches a person one of whose values of the claim is one of these. */
-export interface ClaimRule {
+interface ClaimRule {
   readonly claim: string
   readonly values: readonly string[]
 }
 
-export interface RoleRule extends ClaimRule {
+interface RoleRule extends ClaimRule {
   readonly role: OperatorRole
 }
 

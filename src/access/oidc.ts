@@ -3,7 +3,7 @@ import type { ClientAuth, Configuration, CustomFetch } from 'openid-client'
 import { isLoopback } from '../errors/addresses.ts'
 
 /** A provider as it is configured. */
-export interface OidcProvider {
+interface OidcProvider {
   readonly issuer: string
   readonly clientId: string
   readonly clientSecret?: string | undefined
@@ -13,7 +13,7 @@ export interface OidcProvider {
 }
 
 /** What a sign-in that has begun is recognised by. */
-export interface LoginSecrets {
+interface LoginSecrets {
   readonly verifier: string
   readonly nonce: string
   readonly state: string

@@ -190,7 +190,7 @@ export class AdminAuth {
     return { actor: actorOf(`proxy:${user}`, email ?? user, role, address), how: 'proxy' }
   }
 
-  /** @throws NotFound where the configuration lets nobody in */
+  /** @throws NotFound where the configuration has no way in */
   #requireAdmin(): void {
     const { config } = this.#gateway.runtime
     const { oidc, proxy } = config.admin.login
