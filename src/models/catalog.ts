@@ -59,6 +59,10 @@ interface PriceChange {
 export interface Model {
   /** `<vendor>/<model>` */
   readonly id: string
+  /** What people call it. */
+  readonly name?: string
+  /** Seconds since epoch; absent where it is not known. */
+  readonly created?: number
   readonly vendor: string
   /** What metrics call it: its id, or the wildcard that covers a name which no list has. */
   readonly label: string
@@ -363,6 +367,8 @@ function toModel(id: string, entry: ModelEntry): Model {
       const prices = compilePrices(own)
       return { from: Date.parse(from), pricing, prices, listing: { ...listing, pricing } }
     }),
+    ...(name !== undefined && { name }),
+    ...(created > 0 && { created }),
     capabilities,
     priceSource: entry.price_source ?? { from: 'own' },
     ...(known && { listed: known }),

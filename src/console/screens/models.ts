@@ -7,15 +7,20 @@ import { html, type Content } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Money, Facts, Time } from '../parts/facts.ts'
 import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
+import { Panel } from '../parts/panel.ts'
 import { Answered, Empty } from '../parts/states.ts'
 import { ColumnChoice, hrefOpening, Table, type Column } from '../parts/table.ts'
 import { place, setQuery } from '../state.ts'
+import { Heads } from '../parts/heads.ts'
 import { isPerToken, Price, pricesOf, perMillion } from './model-prices.ts'
 import { PriceImport } from './price-import.ts'
 import { Confirm } from '../parts/confirm.ts'
 import { SelectField } from '../parts/form.ts'
 import { Sheet } from '../parts/sheet.ts'
-import type { Deployment as SentDeployment } from '../../server/admin/resources/model.ts'
+import type {
+  Deployment as SentDeployment,
+  UnservedAnswer,
+} from '../../server/admin/resources/model.ts'
 import type { Read } from '../amounts.ts'
 
 /** An older list of prices may be out of date. */
@@ -152,11 +157,45 @@ export function Models() {
           }`
       }}
     <//>
+    <${Unserved} />
     ${
       importing &&
       html`<${PriceImport} onDone=${answer.reload} onClose=${() => setImporting(false)} />`
     }
   </div>`
+}
+
+const REASONS: Readonly<Record<UnservedAnswer['reason'], string>> = {
+  no_price: 'no price list has it',
+  unknown: 'no model is called so',
+  ambiguous: 'several models are called so',
+  disabled: 'its entry is not enabled',
+  gone: 'its vendor has it no more',
+}
+
+/** Names that clients asked for and that are not served; nothing where there are none. */
+function Unserved() {
+  const { data } = useAnswer<{ data: readonly UnservedAnswer[] }>('/admin/models/unserved', {
+    every: EVERY_MS,
+  })
+  if (!data || data.data.length === 0) return null
+  return html`<${Panel} title="Asked for and not served">
+    <table class="plain stacked">
+      <${Heads} names=${['Name', 'Why', 'Asked', 'Last', 'What changes it']} end=${['Asked']} />
+      <tbody>
+        ${data.data.map(
+          ({ name, reason, asked, last_at, remedy }) =>
+            html`<tr key=${name}>
+              <th scope="row" class="mono">${name}</th>
+              <td>${REASONS[reason]}</td>
+              <td class="end number">${count(asked)}</td>
+              <td><${Time} at=${last_at} /></td>
+              <td class="mono">${remedy}</td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  <//>`
 }
 
 function Nothing() {

@@ -14,6 +14,7 @@ const FILE = 'file'
 const SOURCES = [
   { value: 'models.dev', label: 'models.dev' },
   { value: 'litellm', label: 'LiteLLM' },
+  { value: 'genai-prices', label: 'genai-prices' },
   { value: 'openrouter', label: 'OpenRouter' },
   { value: FILE, label: 'A file of this machine' },
 ]

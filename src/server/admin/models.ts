@@ -3,7 +3,7 @@ import type { Model } from '../../models/catalog.ts'
 import { usdJson, type Pico } from '../../money/money.ts'
 import type { FailureSum } from '../../observe/usage/work.ts'
 import type { UsageIndex } from '../../observe/usage/usage.ts'
-import { checkParameters, wrongQuery } from '../../errors/query.ts'
+import { checkParameters, readLimit, readValues, wrongQuery } from '../../errors/query.ts'
 import { type ModelAnswer, type UnservedAnswer, deploymentView } from './resources/model.ts'
 import { type Answer, type AdminRequest, type Routes, needs } from './route.ts'
 import { versionOf } from '../../money/prices.ts'
@@ -15,7 +15,9 @@ export const modelRoutes: Routes = {
   '/models/unserved': { GET: needs('read', listUnserved) },
 }
 
-const PARAMETERS = new Set(['q', 'sort'])
+const PARAMETERS = new Set(['q', 'vendor', 'used', 'sort', 'limit', 'after'])
+/** The longest time of `?used=`, in days. */
+const MAX_DAYS = 366
 const DAY_MS = 86_400_000
 
 interface Recent {
@@ -54,14 +56,20 @@ async function listModels({ runtime, query }: AdminRequest): Promise<Answer> {
   const order = readOrder(query.get('sort'))
   const { catalog, routing, usage } = runtime
   const wanted = query.get('q')?.trim().toLowerCase() ?? ''
+  const vendors = readValues(query, 'vendor')
+  const used = await usedOf(usage, query.get('used'))
   const models = catalog
     .at()
     .all()
-    .filter(({ id, aliases }) =>
-      [id, ...aliases].some((name) => name.toLowerCase().includes(wanted)),
+    .filter(
+      ({ id, vendor, aliases }) =>
+        (vendors.length === 0 || vendors.includes(vendor)) &&
+        (!used || used.has(id)) &&
+        [id, ...aliases].some((name) => name.toLowerCase().includes(wanted)),
     )
   const lately = usage && (await latelyOf(usage, Date.now()).catch(unlessUnavailable))
-  const data = order(models, lately).map((model): ModelAnswer => {
+  const page = pageOf(order(models, lately), query)
+  const data = page.models.map((model): ModelAnswer => {
     const { deployments, ...view } = modelView(model, routing)
     const failures = lately?.failures.get(model.id) ?? []
     return {
@@ -75,7 +83,33 @@ async function listModels({ runtime, query }: AdminRequest): Promise<Answer> {
       })),
     }
   })
-  return { body: { data, next: null } }
+  return { body: { data, next: page.next } }
+}
+
+/** The models that `?limit=` and `?after=<id>` select; all of them without `limit`. @throws InvalidRequest */
+function pageOf(models: readonly Model[], query: URLSearchParams) {
+  const after = query.get('after')
+  const from = after === null ? 0 : models.findIndex(({ id }) => id === after) + 1
+  if (after !== null && from === 0) throw wrongQuery('after', 'the id of a model of this list')
+  const limit = query.get('limit')
+  const rest = models.slice(from, limit === null ? undefined : from + readLimit(limit))
+  const next = from + rest.length < models.length ? rest.at(-1)!.id : null
+  return { models: rest, next }
+}
+
+/** The ids of models that were called in the last days, such as `30d`; undefined for all. @throws InvalidRequest */
+async function usedOf(
+  usage: UsageIndex | undefined,
+  text: string | null,
+): Promise<ReadonlySet<string> | undefined> {
+  if (text === null) return undefined
+  const days = /^([1-9]\d{0,2})d$/.exec(text)?.[1]
+  if (days === undefined || Number(days) > MAX_DAYS)
+    throw wrongQuery('used', `a number of days from 1d to ${MAX_DAYS}d`)
+  if (!usage) throw wrongQuery('used', 'nothing, because "log.usage" is off')
+  const now = Date.now()
+  const calls = await callsOf(usage, { from: now - Number(days) * DAY_MS, to: now, rollup: 'day' })
+  return new Set(calls.keys())
 }
 
 /** Models are shown even while their usage cannot be read. */
@@ -102,10 +136,20 @@ function readOrder(sort: string | null) {
 
 async function latelyOf(usage: UsageIndex, now: number): Promise<Lately> {
   const from = now - DAY_MS
+  const [calls, failures] = await Promise.all([
+    callsOf(usage, { from, to: now, rollup: 'hour' }),
+    usage.ask('failures', from),
+  ])
+  return { calls, failures: Map.groupBy(failures, ({ model }) => model) }
+}
+
+/** Calls and their cost by model. */
+async function callsOf(
+  usage: UsageIndex,
+  span: { readonly from: number; readonly to: number; readonly rollup: 'hour' | 'day' },
+): Promise<ReadonlyMap<string, Recent>> {
   const query = {
-    from,
-    to: now,
-    rollup: 'hour',
+    ...span,
     group: ['model'],
     filters: {},
     metric: 'cost_usd',
@@ -113,14 +157,10 @@ async function latelyOf(usage: UsageIndex, now: number): Promise<Lately> {
     of: 'settled',
     isOneSpan: true,
   } as const
-  const [{ result }, failures] = await Promise.all([
-    usage.ask('usage', { queries: [query] }),
-    usage.ask('failures', from),
-  ])
+  const { result } = await usage.ask('usage', { queries: [query] })
   const [answer] = result
   const cells = answer && 'cells' in answer ? answer.cells : []
-  const calls = new Map(cells.map(({ group, calls, cost }) => [group[0]!, { calls, cost }]))
-  return { calls, failures: Map.groupBy(failures, ({ model }) => model) }
+  return new Map(cells.map(({ group, calls, cost }) => [group[0]!, { calls, cost }]))
 }
 
 function recentOf(lately: Lately | undefined, { id }: Model): Recent {
@@ -143,6 +183,7 @@ function modelView(model: Model, routing: Routing) {
   const [change] = model.priceChanges
   return {
     id: model.id,
+    name: model.name ?? null,
     aliases: model.aliases,
     modality: model.modality,
     free_tier: model.freeTier,
@@ -157,6 +198,11 @@ function modelView(model: Model, routing: Routing) {
         }
       : null,
     capabilities: model.capabilities ? [...model.capabilities] : null,
+    context_length: model.contextLength ?? null,
+    max_output_tokens: model.maxOutputTokens ?? null,
+    created: model.created ?? null,
+    deprecated_on: model.deprecatedOn ?? null,
+    wildcard: model.wildcard ?? null,
     deployments: model.deployments.map((one) =>
       deploymentView(one, routing.healthOf(one).report()),
     ),

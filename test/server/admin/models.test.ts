@@ -105,6 +105,32 @@ describe('GET /admin/models', () => {
     expect(await ids('-id')).toEqual(['acme/swift', 'acme/judge', 'acme/free'])
     expect((await get('/models?sort=weight')).json.error.param).toBe('sort')
   })
+
+  it('is narrowed by vendor and by use, and comes in pages', async () => {
+    const ids = async (query: string) =>
+      (await get(`/models?${query}`)).json.data.map(({ id }: { id: string }) => id)
+    expect(await ids('used=1d')).toEqual(['acme/swift'])
+    expect(await ids('vendor=acme')).toHaveLength(3)
+    expect(await ids('vendor=other')).toEqual([])
+    const first = (await get('/models?limit=2')).json
+    expect(first.next).toBe('acme/judge')
+    const second = (await get(`/models?limit=2&after=${first.next}`)).json
+    expect(second).toMatchObject({ data: [{ id: 'acme/swift' }], next: null })
+    for (const [param, wrong] of [
+      ['used', '30'],
+      ['limit', '0'],
+      ['after', 'acme/none'],
+    ] as const)
+      expect((await get(`/models?${param}=${wrong}`)).json.error.param).toBe(param)
+  })
+
+  it('says what the entry says of the model', async () => {
+    const [judge] = (await get('/models?q=judge')).json.data
+    expect(judge).toMatchObject({ name: null, created: null, deprecated_on: null, wildcard: null })
+    expect(Object.keys(judge)).toEqual(
+      expect.arrayContaining(['context_length', 'max_output_tokens']),
+    )
+  })
 })
 
 describe('deployments that are taken out', () => {

@@ -103,6 +103,7 @@ type Failures = Readonly<Record<string, number>>
 
 export interface ModelAnswer {
   readonly id: string
+  readonly name: string | null
   readonly aliases: readonly string[]
   readonly modality: string
   readonly free_tier: boolean
@@ -115,6 +116,15 @@ export interface ModelAnswer {
     readonly price_version: string
   } | null
   readonly capabilities: readonly string[] | null
+  /** Tokens. */
+  readonly context_length: number | null
+  /** Tokens. */
+  readonly max_output_tokens: number | null
+  /** Seconds since epoch. */
+  readonly created: number | null
+  readonly deprecated_on: string | null
+  /** The entry that it comes from, such as `openai/*`. */
+  readonly wildcard: string | null
   /** Null without the index of usage. */
   readonly last_24h: {
     readonly calls: number
