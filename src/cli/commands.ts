@@ -500,6 +500,18 @@ export const COMMANDS: readonly Command[] = [
     },
   },
   {
+    name: 'import bifrost',
+    help: 'Take over the providers and the virtual keys of Bifrost.',
+    options: {
+      config: { value: 'file', help: 'its config.json (required)' },
+      ...MIGRATION,
+    },
+    run: async (args) => {
+      const { default: source } = await import('../../plugins/import/bifrost.ts')
+      await (await import('./import/command.ts')).importFrom(source, args)
+    },
+  },
+  {
     name: 'import new-api',
     help: 'Take over the channels, users and tokens of new-api or one-api.',
     options: {
