@@ -239,6 +239,13 @@ export class Unavailable extends GatewayError {
   }
 }
 
+/** 503 of calls that the end of the process cuts off. */
+export class ShuttingDown extends Unavailable {
+  constructor() {
+    super('service_unavailable', 'The gateway is shutting down.')
+  }
+}
+
 /** 503 of calls that cannot be written to the ledger: before they start, or instead of an answer that was not charged. */
 export function cannotBook(cause?: unknown): Unavailable {
   const message = 'The gateway cannot write to its ledger right now. Try again later.'

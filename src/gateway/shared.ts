@@ -23,7 +23,13 @@ import { Metrics } from '../observe/metrics.ts'
 import { Spending } from '../observe/spending.ts'
 import { UsageFindings } from '../observe/usage-findings.ts'
 import { UsageIndex } from '../observe/usage/usage.ts'
-import { type Runtime, Call, type Admission, type CallerContext } from '../pipeline/pipeline.ts'
+import {
+  type Runtime,
+  Call,
+  ClientDisconnected,
+  type Admission,
+  type CallerContext,
+} from '../pipeline/pipeline.ts'
 import type { RunningCalls } from '../pipeline/running-calls.ts'
 import type { ChatCompletion } from '../plugin.ts'
 import { randomId } from '../state/ids.ts'
@@ -245,7 +251,8 @@ function internalChat(track: (call: Call) => void) {
       affinityToken: undefined,
     }
     track(call)
-    const giveUp = () => call.abort(signal.reason)
+    // As by a client that leaves: a question that was sent is paid.
+    const giveUp = () => call.abort(new ClientDisconnected())
     signal.addEventListener('abort', giveUp, { once: true })
     try {
       signal.throwIfAborted()
@@ -261,6 +268,9 @@ function internalChat(track: (call: Call) => void) {
           })
           .start(call.source!)
       })
+    } catch (error) {
+      signal.throwIfAborted()
+      throw error
     } finally {
       signal.removeEventListener('abort', giveUp)
       await call.end('completed')

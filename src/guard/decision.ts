@@ -6,7 +6,7 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { UpstreamFailure } from '../errors/errors.ts'
 import type { GuardMetrics } from '../observe/guard-metrics.ts'
 import type { Channel, Origin, Side } from '../plugin.ts'
-import { reasonOf, type Block, type FaultKind, type GuardFault } from './runner.ts'
+import { isDown, reasonOf, type Block, type FaultKind, type GuardFault } from './runner.ts'
 
 type GuardOutcome = 'passed' | 'blocked' | 'error'
 
@@ -108,6 +108,9 @@ export class Decision {
     this.#init = init
   }
 
+  /** Whether a guard could not judge because it was not reached: not for the text. */
+  isDown = false
+
   /** Whether the call is refused because a guard could not judge, and for no violation. */
   get unavailable(): boolean {
     return this.#outcome === 'error'
@@ -192,7 +195,9 @@ export class Decision {
    * for nothing.
    * @returns whether the guard counts as unavailable
    */
-  failedFor(side: Side, choice: number, { kind }: GuardFault): boolean {
+  failedFor(side: Side, choice: number, fault: GuardFault): boolean {
+    const { kind } = fault
+    this.isDown = isDown(fault)
     const isUsedUp = (kind === 'budget' || kind === 'too_large') && this.#released > 0
     this.#decide(isUsedUp ? 'blocked' : 'error', side, 'guard_error', choice)
     return !isUsedUp

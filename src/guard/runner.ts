@@ -168,6 +168,11 @@ function callEnd(fault: GuardFault): CallEnd {
   return 'invalid'
 }
 
+/** Whether a guard could not judge because it was not reached, or took too long. */
+export function isDown(fault: GuardFault): boolean {
+  return fault.kind === 'circuit' || callEnd(fault) === 'down'
+}
+
 /**
  * The reason of a fault for the log: our own words, and of each error that caused it its name, the class of the
  * failure, the status or the code of a connection. Never a message, which may quote a text.

@@ -310,6 +310,11 @@ export class Metrics {
     name: 'sluicegate_settlements_waived_total',
     help: 'Deferred charges that cost nothing, because the answer was not sent.',
   })
+  readonly #unbilled = new Counter({
+    name: 'sluicegate_unbilled_usd_total',
+    help: 'What calls cost that nobody is charged for: `gateway`, it failed itself; `deadline`, a whole answer came too late.',
+    labels: ['why'],
+  })
   readonly #estimated = new Counter({
     name: 'sluicegate_usage_estimated_total',
     help: 'Answers charged by estimate.',
@@ -417,6 +422,10 @@ export class Metrics {
     this.#waived.add(1)
   }
 
+  unbilled(why: 'gateway' | 'deadline', cost: bigint): void {
+    if (cost > 0n) this.#unbilled.add(Number(cost) / 1e12, why)
+  }
+
   usageEstimated(provider: string, reason: string): void {
     this.#estimated.add(1, provider, reason)
   }
@@ -486,6 +495,7 @@ export class Metrics {
       this.#settlements,
       this.#deferred,
       this.#waived,
+      this.#unbilled,
       this.#estimated,
       this.#suspicious,
       this.#absurd,

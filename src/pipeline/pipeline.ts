@@ -26,7 +26,7 @@ import {
   type GatewayError,
   type InvalidRequest,
 } from '../errors/errors.ts'
-import type { Decision, GuardReport } from '../guard/decision.ts'
+import type { Decision } from '../guard/decision.ts'
 import type { GuardAdapter } from '../guard/adapter.ts'
 import type { Bill, UsageLine } from '../money/money.ts'
 import type { Estimate, HoldEstimator } from '../money/holds.ts'
@@ -36,7 +36,6 @@ import type {
   Outcome,
   RequestId,
   UsageFlag,
-  Settled,
   Ledger,
 } from '../state/ledger/ledger.ts'
 import type { Download, SearchResult, NativeInput, ChatCompletion, Provider } from '../plugin.ts'
@@ -45,6 +44,7 @@ import type { Grounding, Search } from '../search/search.ts'
 import type { Hidden, UsageReport } from '../money/plausible.ts'
 import { Chain, type ChainStep, type Feed, type Sink } from '../stream/chain.ts'
 import type { RawJson } from '../stream/raw-json.ts'
+import type { Charge, Receipt } from './charge.ts'
 import type { ErrorResponse, Incoming, Outgoing } from './http.ts'
 import type { Credentials } from '../access/credentials.ts'
 import type { Accounts } from '../accounts/accounts.ts'
@@ -337,8 +337,16 @@ interface Answer {
   /** The status the client got, for log and metrics; 0 without one. */
   status: number
   error: Pick<GatewayError, 'code' | 'message'> | undefined
+  /** Set when the call is priced: what comes on the meter later is not charged. */
+  priced: Bill | undefined
   /** Set when the charge of the call is durable. */
   bill: Bill | undefined
+  /** Whether the charge is durable nowhere, so that the client must not be told a cost. */
+  unbooked: boolean
+  /** Whether a part with content has passed all steps; set by those of `settle`. */
+  produced: boolean
+  /** Whether the writer has sent parts; set by writers of streams. */
+  written: boolean
   /** Figures of vendors that were out of bounds, by deployment. */
   reported: Record<string, unknown> | undefined
   /** Questions to guards and search engines, see {@link Call.asked}; undefined where there were none. */
@@ -406,7 +414,11 @@ export class Call {
     outcome: undefined,
     status: 0,
     error: undefined,
+    priced: undefined,
     bill: undefined,
+    unbooked: false,
+    produced: false,
+    written: false,
     reported: undefined,
     questions: undefined,
     exchange: undefined,
@@ -418,8 +430,8 @@ export class Call {
   /** Keeps the contents of the call, once it has ended; set by `read`. */
   contents: (() => void) | undefined = undefined
   chain: Chain | undefined = undefined
-  /** Books the consumption of the call; set by `settle`. */
-  charge: Charge = () => Promise.reject(new Error('a call without settlement is not charged'))
+  /** Set by `settle`. */
+  charge: Charge | undefined = undefined
   /** The trace of the client that the call belongs to. */
   trace: TraceLink | undefined
   /** ms since epoch */
@@ -602,10 +614,7 @@ export class Call {
     this.#note(outcome)
     if (this.#ended) return this.#ending
     this.#ended = true
-    const ending = this.#release(error)
-    if (!ending) return undefined
-    this.#ending = ending.then(() => (this.#ending = undefined))
-    return this.#ending
+    return (this.#ending = this.#release(error) ?? undefined)
   }
 
   /**
@@ -618,26 +627,43 @@ export class Call {
     if (answer.outcome === undefined || isLost) answer.outcome = outcome
   }
 
+  /** Closes what answers, which puts its usage on the meter. Idempotent. */
+  stop(): void | Promise<void> {
+    return this.#guarded(() => (this.chain ? this.chain.close() : this.source?.discard()))
+  }
+
   #release(error: unknown): void | Promise<void> {
-    const closing = this.#guarded(() => (this.chain ? this.chain.close() : this.source?.discard()))
+    const closing = this.stop()
     if (closing) return closing.then(() => this.#leaveStages(error))
     return this.#leaveStages(error)
   }
 
   #leaveStages(error: unknown): void | Promise<void> {
     for (let stage = this.#stages.pop(); stage; stage = this.#stages.pop()) {
-      const { end } = stage
-      if (!end) continue
-      const leave = () => end.call(stage, this, error)
-      const entering = this.#entering
-      this.#entering = undefined
-      const leaving = this.#guarded(
-        // What it acquires comes late, and is given back all the same.
-        entering ? () => entering.then(leave, leave) : leave,
-      )
-      if (leaving) return leaving.then(() => this.#leaveStages(error))
+      const leaving = this.#leave(stage, error)
+      if (!leaving) continue
+      const goOn = () => this.#leaveStages(error)
+      return leaving.then(goOn, (thrown: unknown) => {
+        this.#onThrown(thrown)
+        return goOn()
+      })
     }
     return this.scope.close()
+  }
+
+  #leave(stage: Stage, error: unknown): void | Promise<void> {
+    const entering = this.#entering
+    if (!stage.end) return undefined
+    this.#entering = undefined
+    try {
+      // What it acquires comes late, and is given back all the same.
+      if (!entering) return stage.end(this, error)
+      const leave = () => stage.end!(this, error)
+      return entering.then(leave, leave)
+    } catch (thrown) {
+      this.#onThrown(thrown)
+      return undefined
+    }
   }
 
   /** Reports errors at the end of the call, which stop nothing. */
@@ -708,28 +734,7 @@ export interface ProviderAnswer<Part = unknown> {
   affinityToken?: (() => string | undefined) | undefined
 }
 
-/** The result of a charge, as data: each wire form writes it in its own way. */
-export interface Receipt {
-  readonly bill: Bill
-  /** Quantities of the call, by source. */
-  readonly meter: readonly UsageLine[]
-  readonly guard?: GuardReport
-}
-
-/**
- * Books the meter in the ledger, once; later calls get the same answer. Never rejects.
- * @param pays whether the client owes it; by default not for a failed call
- */
-type Charge = (outcome?: Outcome, pays?: boolean) => Promise<Charged>
-
-/** The result of a charge. */
-export interface Charged {
-  readonly bill: Bill
-  /** `deferred`: it is durable nowhere yet, so the client must not be told a cost. */
-  readonly state: Settled['state']
-  /** Makes a deferred charge cost nothing, because its answer was not sent. */
-  waive(): void
-}
+export type { Receipt } from './charge.ts'
 
 /** Checks search results before the model or the client sees them. */
 export interface ResultFilter {

@@ -8,7 +8,7 @@ import {
 } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { ConsolaInstance } from 'consola'
-import { GatewayError, InvalidRequest, toErrorBody, Unavailable } from '../errors/errors.ts'
+import { GatewayError, InvalidRequest, toErrorBody, ShuttingDown } from '../errors/errors.ts'
 import { requestId } from '../state/ids.ts'
 import { commonHeaders } from './node-http.ts'
 import { errorWriterOf } from '../gateway/routes.ts'
@@ -258,8 +258,8 @@ const LINGER_BYTES = 16 * 1024 * 1024
 const LINGER_MS = 5_000
 
 /** The error of a closing gateway for requests that it no longer serves. */
-export function shuttingDown(): Unavailable {
-  return new Unavailable('service_unavailable', 'The gateway is shutting down.')
+export function shuttingDown(): ShuttingDown {
+  return new ShuttingDown()
 }
 
 /** Answers a request that becomes no call, in the form of its path. */

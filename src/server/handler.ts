@@ -22,6 +22,7 @@ import {
 } from './front.ts'
 import { commonHeaders, NodeIncoming, NodeOutgoing } from './node-http.ts'
 import {
+  cannotBook,
   GatewayError,
   InvalidRequest,
   NotFound,
@@ -35,6 +36,7 @@ import { networkOf } from '../observe/address.ts'
 import { logEvent } from '../observe/events.ts'
 import { LineLimit } from '../observe/access-log.ts'
 import type { BodyOwner } from '../gateway/body-budget.ts'
+import { tellCost } from '../endpoints/shared/write.ts'
 import { Call, ClientDisconnected, run } from '../pipeline/pipeline.ts'
 
 const DEFAULT_HEADERS_ALLOWED = 'authorization, content-type, x-session-id'
@@ -375,13 +377,21 @@ async function refuseCall(
 ): Promise<void> {
   const { answer, format, id } = call
   if (answer.outcome === 'cancelled') return
-  const error = toGatewayError(thrown)
+  let error = toGatewayError(thrown)
   call.report(error)
-  const { status, headers, body } = format.writeError(error, call, id)
-  answer.status = status
+  await call.stop()
+  tellCost(call, error)
+  let written = format.writeError(error, call, id)
+  answer.status = written.status
   answer.error = error
   await call.end('failed', thrown)
   if (out.headSent) return out.destroy()
+  if (answer.unbooked && error.receipt?.bill.cost) {
+    // A cost that a client is told is durable.
+    error = cannotBook()
+    written = format.writeError(error, call, id)
+  }
+  const { status, headers, body } = written
   const text = JSON.stringify(body)
   out.head(status, errorHeaders(request, headers, text))
   await finish(request, response, text)

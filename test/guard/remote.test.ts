@@ -229,16 +229,17 @@ describe('a guard whose answer does not matter any more', () => {
 })
 
 describe('a guard that is down', () => {
-  const broken: [string, FakeResponse][] = [
-    ['refuses', json({}, 500)],
-    ['answers nonsense', { pieces: ['<html></html>'] }],
-    ['answers nothing', { pieces: [''] }],
-    ['answers what is no verdict', json({ action: 'redact' })],
-    ['answers for another rule', json({ action: 'block', rule: 'deny:math' })],
-    ['breaks the connection', { pieces: ['{'], ending: 'reset' }],
-    ['cannot read', json({ action: 'abstain', why: 'unscannable' })],
+  // An answer that is withheld because the guard was not reached is the operator's. A text may make a guard fail in other ways.
+  const broken: [string, FakeResponse, number][] = [
+    ['refuses', json({}, 500), 0],
+    ['answers nonsense', { pieces: ['<html></html>'] }, 0.00008],
+    ['answers nothing', { pieces: [''] }, 0.00008],
+    ['answers what is no verdict', json({ action: 'redact' }), 0.00008],
+    ['answers for another rule', json({ action: 'block', rule: 'deny:math' }), 0.00008],
+    ['breaks the connection', { pieces: ['{'], ending: 'reset' }, 0],
+    ['cannot read', json({ action: 'abstain', why: 'unscannable' }), 0.00008],
   ]
-  it.each(broken)('is an error or is left out, never a pass: it %s', async (_, answer) => {
+  it.each(broken)('is an error or is left out, never a pass: it %s', async (_, answer, usd) => {
     const { plugin } = await service(answer)
     const g = await start([plugin])
     for (const side of ['input', 'output'] as const) {
@@ -248,11 +249,14 @@ describe('a guard that is down', () => {
       const refused = await g.ask({ ...DENY, guard: sides })
       expect(refused.json.guard).toMatchObject({ outcome: 'error', side, rules: ['guard_error'] })
       expect(refused.json.choices[0].message.content).toBe(NO)
-      expect(refused.json.usage.cost).toBe(0)
+      const cost = side === 'output' ? usd : 0
+      expect(refused.json.usage.cost).toBe(cost)
       const error = await g.ask({ ...DENY, guard: { ...sides, onBlock: 'error' } })
       expect([error.status, error.json.error.code]).toEqual([503, 'guard_unavailable'])
       expect(error.headers['retry-after']).toBe('5')
-      expect(await g.t.balance()).toBe(before)
+      expect(error.json.error.usage?.cost ?? 0).toBe(cost)
+      expect(error.headers['x-service-cost'] ?? '0').toBe(cost === 0 ? '0' : '0.00008')
+      expect(await g.t.balance()).toBe(before - BigInt(Math.round(2e12 * cost)))
       g.vendor.answer(streamOf({ content: 'Fine.' }))
       const allowed = await g.ask(
         { ...DENY, guard: { ...sides, onError: 'allow' } },
@@ -517,7 +521,7 @@ describe('a guard that asks a model', () => {
     expect(g.vendor.requests).toHaveLength(1)
   })
 
-  it('costs nothing where it could not look, in either form of a refusal', async () => {
+  it('is paid with the answer where it answers in another form, in either form of a refusal', async () => {
     const confused = defineGuard({
       name: 'judge',
       options: v.strictObject({}),
@@ -541,8 +545,9 @@ describe('a guard that asks a model', () => {
     }
     const seen = readStream(await g.ask(DENY, { stream: true }))
     expect(seen).toMatchObject({ content: NO, finish: 'content_filter' })
-    expect(seen.usage).toMatchObject({ cost: 0, completion_tokens: 20 })
-    expect(await g.t.balance()).toBe(before)
+    // 40 + 2 · 20 for the answer, and for the question.
+    expect(seen.usage).toMatchObject({ cost: 0.00016, completion_tokens: 20 })
+    expect(await g.t.balance()).toBe(before - 5n * 160_000_000n)
     expect(g.vendor.requests).toHaveLength(10)
   })
 

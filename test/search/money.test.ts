@@ -67,13 +67,16 @@ describe('the cost', () => {
     )
   })
 
-  it('is nothing when the model fails; the ledger records the loss', async () => {
+  it('is paid and told when the model fails', async () => {
     g.vendor.answer(json({ error: { message: 'no' } }, 400))
     const before = await g.t.balance()
     const answer = await g.t.chat(ASK)
     expect(answer.status).toBe(400)
+    const { usage } = answer.json.error
+    expect([usage.cost, usage.cost_details.web_search_cost]).toEqual([0.005, 0.005])
+    expect(answer.headers['x-service-cost']).toBe('0.005')
     const row = await lastRow()
-    expect(await g.t.balance()).toBe(before)
+    expect(before - (await g.t.balance())).toBe(5_000_000_000n)
     expect(row.usage).toMatchObject({
       outcome: 'failed',
       lines: [{ source: 'search', usage: { searches: 1 } }],
@@ -106,7 +109,7 @@ describe('the cost', () => {
     expect(charged).toBeLessThan(6_000_000_000n)
   })
 
-  it('is nothing for a client that leaves before the search has ended', async () => {
+  it('is paid by a client that leaves before the search has ended', async () => {
     g.web.answer({ ...pages([]), pieces: [], ending: 'hang' })
     const before = await g.t.balance()
     const asked = g.web.requests.length
@@ -115,7 +118,7 @@ describe('the cost', () => {
     ;(await left).destroy()
     expect(await g.web.requests.at(-1)!.aborted).toBe(true)
     await g.quiet()
-    expect(await g.t.balance()).toBe(before)
+    expect(before - (await g.t.balance())).toBe(5_000_000_000n)
     expect(g.t.logged.at(-1)).not.toContain('search engine first failed')
   })
 })

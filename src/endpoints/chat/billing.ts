@@ -1,5 +1,4 @@
 /** What a chat costs: estimated before, counted from its chunks, charged at its end. */
-import { GatewayError } from '../../errors/errors.ts'
 import {
   bounds,
   eighthsOf,
@@ -23,7 +22,6 @@ import type {
   ReasoningDetail,
   ToolCallDelta,
 } from '../../plugin.ts'
-import { receiptIn, receiptOf, withReceipt } from '../shared/billing.ts'
 import type { ChatRequest } from './request.ts'
 import { bytesIn, conversationOf, jsonEighths, type Conversation } from './conversation.ts'
 import type { ExchangeResponse } from '../../observe/record.ts'
@@ -160,14 +158,10 @@ function hiddenOf({ target: { model, outbound } }: Call): Hidden | undefined {
   return reasoning.enabled === false || reasoning.effort === 'none' ? 'refused' : 'asked'
 }
 
-/**
- * Retains the finish chunks until the charge is booked, and puts the receipt on the last one. A stream that fails after
- * output is charged for it, and so is an answer that a guard refuses with an error: the receipt is on the error then.
- */
+/** Retains the finish chunks until the parts run out, and puts the receipt on the last one. */
 class AttachReceipt implements ChainStep<AnswerChunk, AnswerChunk> {
   readonly #call: Call
   readonly #finishes: AnswerChunk[] = []
-  #sent = false
 
   constructor(call: Call) {
     this.#call = call
@@ -178,36 +172,18 @@ class AttachReceipt implements ChainStep<AnswerChunk, AnswerChunk> {
       this.#finishes.push(chunk)
     } else {
       // What only begins an answer in the vendor's own form says nothing of it yet.
-      if (chunk.choices.length > 0) this.#sent = true
+      if (chunk.choices.length > 0) this.#call.answer.produced = true
       emit(chunk)
     }
   }
 
-  end(emit: (chunk: AnswerChunk) => void): Promise<void> {
+  end(emit: (chunk: AnswerChunk) => void): void {
     const call = this.#call
-    return call.charge().then((charged) => {
-      const receipt = receiptIn(call, charged, this.#hasOutput)
-      if (call.runtime.sinks) call.answer.exchange = exchangeResponse(this.#finishes)
-      const last = this.#finishes.pop()!
-      for (const chunk of this.#finishes) emit(chunk)
-      emit({ ...last, receipt })
-    })
-  }
-
-  fail(error: unknown): unknown {
-    const call = this.#call
-    const { meter, outcome } = call.answer
-    if (!GatewayError.is(error) || outcome === 'cancelled') return error
-    const violated = error.code === 'policy_violation'
-    const broken = this.#hasOutput && error.code !== 'guard_unavailable'
-    if (!broken && !(violated && meter.length > 0)) return error
-    const charged = call.charge(violated ? 'refused' : 'failed', true)
-    return withReceipt(error, receiptOf(call, charged, this.#hasOutput))
-  }
-
-  /** Whether the client has some of the answer; a whole one goes out after its charge. */
-  get #hasOutput(): boolean {
-    return this.#sent && this.#call.request.stream
+    const receipt = call.charge!.price()!
+    if (call.runtime.sinks) call.answer.exchange = exchangeResponse(this.#finishes)
+    const last = this.#finishes.pop()!
+    for (const chunk of this.#finishes) emit(chunk)
+    emit({ ...last, receipt })
   }
 }
 

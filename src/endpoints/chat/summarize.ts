@@ -47,8 +47,4 @@ class WholeSummary implements ChainStep<AnswerChunk, AnswerChunk> {
     summaryIn(this.#chunks)
     return this.#charging.end?.(emit)
   }
-
-  fail(error: unknown): unknown {
-    return this.#charging.fail?.(error)
-  }
 }

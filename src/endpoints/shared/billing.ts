@@ -1,44 +1,11 @@
-/** The charge of answers that are of no use before they are complete. */
+/** Receipts, content and prompts: what the billing of endpoints shares. */
 import { Buffer } from 'node:buffer'
-import { cannotBook, GatewayError, toGatewayError, brokenAnswer } from '../../errors/errors.ts'
-import type { Call, Charged, Receipt } from '../../pipeline/pipeline.ts'
+import { brokenAnswer } from '../../errors/errors.ts'
+import type { Receipt } from '../../pipeline/pipeline.ts'
 import type { Estimate } from '../../money/holds.ts'
 import { CHAT_SIDES, costJson } from '../../money/money.ts'
 import { bounds, textTokens, UNKNOWN_CONTEXT, type Expected } from '../../money/plausible.ts'
 import type { Usage } from '../../plugin.ts'
-
-/**
- * The receipt of a call.
- * @param sent whether the client has any of the answer. One without costs nothing where the charge is deferred.
- * @throws Unavailable when the charge is deferred: a cost that a client is told is durable
- */
-export function receiptIn(call: Call, { bill, state, waive }: Charged, sent = false): Receipt {
-  if (state !== 'deferred') return call.receipt(bill)
-  if (!sent) waive()
-  throw cannotBook()
-}
-
-/** The receipt once the call is charged, as {@link receiptIn}. */
-export async function receiptOf(
-  call: Call,
-  charged: Promise<Charged>,
-  sent = false,
-): Promise<Receipt> {
-  return receiptIn(call, await charged, sent)
-}
-
-/** Puts the receipt on an error that is charged. @returns the error for the client: another one where that failed */
-export async function withReceipt(
-  error: GatewayError,
-  receipt: Promise<Receipt>,
-): Promise<GatewayError> {
-  try {
-    error.receipt = await receipt
-    return error
-  } catch (unbooked) {
-    return toGatewayError(unbooked)
-  }
-}
 
 export interface Billed {
   readonly receipt?: Receipt

@@ -16,10 +16,9 @@ import type {
 import type { Incoming } from '../../pipeline/http.ts'
 import type { TextItem } from '../../plugin.ts'
 import type { Policy } from '../../policy/policy.ts'
-import { type Billed, receiptIn, receiptOf, withReceipt } from './billing.ts'
+import type { Billed } from './billing.ts'
 import { outboundMembers, sessionOf } from './body.ts'
 import { billedJson, errorWriter, EventWriter, WholeWriter, type EventFormat } from './write.ts'
-import { GatewayError } from '../../errors/errors.ts'
 import type { ChainStep } from '../../stream/chain.ts'
 
 interface UnitRequest {
@@ -185,10 +184,7 @@ export function wholeAnswer<Result extends object, Part>(
   return { steps: [{ push: refuse, end: refuse }], whole, usage: () => usageOf(given) }
 }
 
-/**
- * Retains the last part until the answer is charged, and puts the receipt on it. A failure before that is free, unless a
- * guard refuses the answer: the receipt is on the error then.
- */
+/** Retains the last part until the parts run out, and puts the receipt on it. */
 class ReceiptAtEnd<Part, End extends Part & Billed> implements ChainStep<Part, Part | End> {
   readonly #call: Call
   readonly #isEnd: (part: Part) => part is End
@@ -200,23 +196,16 @@ class ReceiptAtEnd<Part, End extends Part & Billed> implements ChainStep<Part, P
   }
 
   push(part: Part, emit: (part: Part) => void): void {
-    if (this.#isEnd(part)) this.#end = part
-    else emit(part)
+    if (this.#isEnd(part)) {
+      this.#end = part
+      return
+    }
+    this.#call.answer.produced = true
+    emit(part)
   }
 
-  end(emit: (part: End) => void): Promise<void> {
-    const call = this.#call
-    return call.charge().then((charged) => {
-      emit({ ...this.#end!, receipt: receiptIn(call, charged) })
-    })
-  }
-
-  fail(error: unknown): unknown {
-    const call = this.#call
-    const { meter, outcome } = call.answer
-    const violated = GatewayError.is(error) && error.code === 'policy_violation'
-    if (!violated || meter.length === 0 || outcome === 'cancelled') return error
-    return withReceipt(error, receiptOf(call, call.charge('refused', true)))
+  end(emit: (part: End) => void): void {
+    emit({ ...this.#end!, receipt: this.#call.charge!.price()! })
   }
 }
 

@@ -3,7 +3,14 @@
  * and its concurrency slot free.
  */
 import { Buffer } from 'node:buffer'
-import { toErrorBody, toGatewayError, type ErrorBody } from '../../errors/errors.ts'
+import {
+  cannotBook,
+  GatewayError,
+  toErrorBody,
+  toGatewayError,
+  UpstreamFailure,
+  type ErrorBody,
+} from '../../errors/errors.ts'
 import type { Timeout } from '../../lifetime/scope.ts'
 import {
   ClientDisconnected,
@@ -81,10 +88,14 @@ export class WholeWriter<Part> implements Writer<Part> {
     try {
       body = this.#print(this.#parts)
     } catch (error) {
-      return this.#done(error)
+      return this.#done(unwritable(this.#call, error))
     }
     this.#call.answer.status = body.status ?? 200
-    endWith(this.#call, this.#done, () => sendBody(this.#call, this.#out, body))
+    const send = () => {
+      sendBody(this.#call, this.#out, body)
+      this.#done()
+    }
+    endWith(this.#call, this.#done, send, this.#done)
   }
 
   fail(error: unknown): void {
@@ -121,12 +132,32 @@ function sendBody(
   out.end(text, bytes === text.length)
 }
 
-/** Ends a call that is complete, then sends the last bytes. */
-function endWith(call: Call, done: Done, send: () => void): void {
+/** Puts the receipt on an error in place of an answer, where the call costs something all the same. */
+export function tellCost({ charge, answer }: Call, error: GatewayError): void {
+  const receipt = charge?.price(error, true)
+  const hasBought = answer.meter.some(({ source }) => source === 'model')
+  error.receipt = receipt && (receipt.bill.cost > 0n || hasBought) ? receipt : undefined
+}
+
+/** The failure of an answer that a writer cannot print. The cause is logged: the vendor, or the gateway, is at fault. */
+function unwritable(call: Call, error: unknown): unknown {
+  if (GatewayError.is(error)) return error
+  call.report(error)
+  const message = 'The answer of the model could not be written in the form of this API.'
+  return new UpstreamFailure('upstream_error', message, { cause: error })
+}
+
+/**
+ * Ends a call that is complete, and with that books it, then sends the last bytes.
+ * @param refuse called in place of `send` where the charge could not be booked
+ */
+function endWith(call: Call, done: Done, send: () => void, refuse: (error: unknown) => void): void {
   const last = () => {
+    const { outcome, unbooked } = call.answer
     // A client that left meanwhile gets nothing.
-    if (call.answer.outcome !== 'cancelled') send()
-    done()
+    if (outcome === 'cancelled') done()
+    else if (unbooked) refuse(cannotBook())
+    else send()
   }
   const ending = call.end('completed')
   if (ending) ending.then(last, done)
@@ -159,6 +190,7 @@ export class BytesWriter implements Writer<{ readonly bytes: Uint8Array }> {
 
   push({ bytes }: { readonly bytes: Uint8Array }): void {
     if (!this.#begun) this.#begin()
+    this.#call.answer.written = true
     this.#room = this.#out.write(bytes)
   }
 
@@ -169,7 +201,11 @@ export class BytesWriter implements Writer<{ readonly bytes: Uint8Array }> {
   }
 
   end(): void {
-    endWith(this.#call, this.#done, () => this.#out.end())
+    const send = () => {
+      this.#out.end()
+      this.#done()
+    }
+    endWith(this.#call, this.#done, send, this.#done)
   }
 
   fail(error: unknown): void {
@@ -184,6 +220,10 @@ export class BytesWriter implements Writer<{ readonly bytes: Uint8Array }> {
     this.#out.head(200, { 'content-type': this.#type })
     call.deadline(call.runtime.config.server.streamTimeout)
   }
+}
+
+function hasReceipt(part: unknown): boolean {
+  return (part as { readonly receipt?: Receipt }).receipt !== undefined
 }
 
 export interface EventFormat<Part> {
@@ -223,6 +263,8 @@ export class EventWriter<Part> implements Writer<Part> {
   #timer: Timeout | undefined
   #silences = 0
   #events = ''
+  /** Events with the cost: they go out once it is booked. */
+  #priced = ''
   #begun = false
 
   constructor(call: Call, out: Outgoing, done: Done, format: EventFormat<Part>) {
@@ -242,8 +284,18 @@ export class EventWriter<Part> implements Writer<Part> {
   }
 
   push(part: Part): void {
+    const text = this.#encoded(part)
     if (!this.#begun) this.#begin()
-    this.#events += this.#format.encode(part)
+    if (hasReceipt(part) && !this.#call.answer.bill) this.#priced += text
+    else this.#events += text
+  }
+
+  #encoded(part: Part): string {
+    try {
+      return this.#format.encode(part)
+    } catch (error) {
+      throw unwritable(this.#call, error)
+    }
   }
 
   batchEnd(): boolean {
@@ -252,17 +304,24 @@ export class EventWriter<Part> implements Writer<Part> {
     this.#events = ''
     this.#silences = 0
     this.#timer!.restart()
+    this.#call.answer.written = true
     return this.#out.write(events)
   }
 
   end(): void {
     this.#timer?.clear()
-    if (!this.#begun) this.#begin()
-    this.#events += this.#format.closing?.() ?? ''
-    endWith(this.#call, this.#done, () => {
+    try {
+      this.#priced += this.#format.closing?.() ?? ''
+    } catch (error) {
+      return this.fail(unwritable(this.#call, error))
+    }
+    const send = () => {
+      if (!this.#begun) this.#begin()
       this.#timer?.clear()
-      this.#out.end(this.#events + this.#format.last)
-    })
+      this.#out.end(this.#events + this.#priced + this.#format.last)
+      this.#done()
+    }
+    endWith(this.#call, this.#done, send, this.fail.bind(this))
   }
 
   fail(error: unknown): void {
@@ -279,15 +338,31 @@ export class EventWriter<Part> implements Writer<Part> {
     }
     call.answer.error = failure
     call.report(error)
+    const stopping = call.stop()
+    if (stopping) void stopping.then(() => this.#endWith(failure))
+    else this.#endWith(failure)
+  }
+
+  /** Books what the failed answer costs, and tells of both. */
+  #endWith(failure: GatewayError): void {
+    const call = this.#call
+    tellCost(call, failure)
+    let event = this.#eventOf(failure)
     const last = () => {
-      const { body } = call.format.writeError(failure, call, call.id)
-      const event = format.fail?.(body) ?? `data: ${JSON.stringify(body)}\n\n`
-      this.#out.end(this.#events + event + format.last)
+      if (call.answer.unbooked && failure.receipt?.bill.cost) event = this.#eventOf(cannotBook())
+      this.#timer?.clear()
+      this.#out.end(this.#events + event + this.#format.last)
       this.#done()
     }
     const ending = call.end('failed')
     if (ending) ending.then(last, this.#done)
     else last()
+  }
+
+  #eventOf(failure: GatewayError): string {
+    const call = this.#call
+    const { body } = call.format.writeError(failure, call, call.id)
+    return this.#format.fail?.(body) ?? `data: ${JSON.stringify(body)}\n\n`
   }
 
   #begin(): void {

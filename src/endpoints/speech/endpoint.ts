@@ -9,14 +9,14 @@ import {
   codePointsIn,
   described,
 } from '../../errors/checks.ts'
-import { GatewayError, UpstreamFailure, brokenAnswer } from '../../errors/errors.ts'
+import { cannotBook, UpstreamFailure, brokenAnswer } from '../../errors/errors.ts'
 import { costJson } from '../../money/money.ts'
 import type { Call, Done, Receipt, Writer, ProviderAnswer } from '../../pipeline/pipeline.ts'
 import type { Outgoing } from '../../pipeline/http.ts'
 import type { SpeechInput, Speech, Step, Usage } from '../../plugin.ts'
 import type { Policy } from '../../policy/policy.ts'
 import type { ChainStep } from '../../stream/chain.ts'
-import { receiptOf, withReceipt, Received } from '../shared/billing.ts'
+import { Received } from '../shared/billing.ts'
 import { readValid } from '../shared/body.ts'
 import { itemOf, labelItems, otherItems } from '../shared/guard.ts'
 import { toBase64, mediaTypeOf } from '../shared/media.ts'
@@ -497,24 +497,23 @@ function usageJson({ bill, meter }: Receipt): object {
 /** Charges when the first piece arrives, for good: the cost is in the head of the answer, before the sound. */
 class ReceiptAtStart implements ChainStep<SpeechPart, SpeechPart> {
   readonly #call: Call
-  #receipt: Promise<Receipt> | undefined
+  #isPriced = false
 
   constructor(call: Call) {
     this.#call = call
   }
 
   push(part: SpeechPart, emit: (part: SpeechPart) => void): void | Promise<void> {
-    if (this.#receipt) return emit(part)
-    const charged = receiptOf(this.#call, this.#call.charge())
-    this.#receipt = charged
-    return charged.then((receipt) => {
-      this.#call.headers['x-service-cost'] = receipt.bill.text
+    if (this.#isPriced) return emit(part)
+    this.#isPriced = true
+    const { answer, charge, headers } = this.#call
+    const receipt = charge!.price()!
+    return charge!.book().then(() => {
+      if (answer.unbooked) throw cannotBook()
+      headers['x-service-cost'] = receipt.bill.text
+      answer.produced = true
       emit({ ...part, receipt })
     })
-  }
-
-  async fail(error: unknown): Promise<unknown> {
-    return this.#receipt && GatewayError.is(error) ? withReceipt(error, this.#receipt) : error
   }
 }
 

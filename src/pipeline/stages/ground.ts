@@ -2,7 +2,7 @@ import { InvalidRequest, PaymentRequired, UpstreamFailure } from '../../errors/e
 import { formatPico } from '../../money/money.ts'
 import { searchOf } from '../native.ts'
 import type { Call, Stage } from '../pipeline.ts'
-import type { SearchResult } from '../../plugin.ts'
+import type { SearchResult, Usage } from '../../plugin.ts'
 import {
   searchPrice,
   type Grounding,
@@ -52,8 +52,19 @@ async function searched(
         'Add credits, or drop ":online" and the web plugin.',
     )
   }
-  const found = await find(call, search, wanted)
-  call.answer.meter.push({ source: 'search', usage: found?.usage ?? { searches: 0 }, prices })
+  const { meter } = call.answer
+  const line = (usage: Usage) => ({ source: 'search' as const, usage, prices })
+  // It is paid from the moment when it is sent: also by a client that does not wait for its results.
+  const at = meter.push(line({ searches: 1 })) - 1
+  let found
+  try {
+    found = await find(call, search, wanted)
+  } catch (error) {
+    if (!call.aborted) meter[at] = line({ searches: 0 })
+    throw error
+  }
+  if (call.answer.priced) return []
+  meter[at] = line(found?.usage ?? { searches: 0 })
   if (!found) return []
   const { results } = found
   const { target } = call

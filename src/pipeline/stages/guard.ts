@@ -139,7 +139,7 @@ export class GuardRunners {
       ask: (question) => runtime.internalChat(caller, question),
       book(line, cost) {
         // The operator pays for what comes after the bill was made.
-        const charged = payer === 'account' && answer.bill === undefined
+        const charged = payer === 'account' && answer.priced === undefined
         if (charged) answer.meter.push(line)
         if (charged && line.usage.estimated) answer.flags.add('estimated')
         runtime.metrics.guard.spent(charged ? payer : 'operator', cost)

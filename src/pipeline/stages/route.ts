@@ -662,8 +662,10 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   /** Usage of a request that went upstream, and of whose answer nothing has come: the prompt, and what the model has written. */
   #unseenUsage(): Usage {
     const call = this.#call
-    const { endpoint, admission, runtime } = call
-    const { least, output } = admission.estimate!
+    const { endpoint, request, target, admission, runtime } = call
+    // A question of a guard has none.
+    const estimate = admission.estimate ?? endpoint.billing.estimate(request, target.model)
+    const { least, output } = estimate
     runtime.metrics.usageEstimated(this.#deployment!.provider, 'incomplete')
     const tokens = this.#hiddenTokens(endpoint.billing.hidden?.(call))
     const isImage = output?.isImage && tokens > 0
@@ -681,7 +683,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
    */
   #hiddenTokens(hidden: Hidden | undefined): number {
     const { request, target, admission, runtime } = this.#call
-    const { output } = admission.estimate!
+    const { output } = admission.estimate ?? {}
     const { model } = target
     const isWhole = !request.stream || lacks(model, 'STREAMING')
     if (!output || !this.#asked) return 0

@@ -1,55 +1,159 @@
 import { performance } from 'node:perf_hooks'
 import type { Timeout } from '../../lifetime/scope.ts'
+import { InternalError, ShuttingDown, type GatewayError } from '../../errors/errors.ts'
 import { SETTLE_MS, unbookedLine } from '../../state/ledger/deferred.ts'
-import type { Outcome, Settled, Settlement, UsageRow } from '../../state/ledger/ledger.ts'
+import type { Settled, Settlement } from '../../state/ledger/ledger.ts'
 import { NO_COST, priceUsage, type Bill } from '../../money/money.ts'
 import { tierOf, versionOf } from '../../money/prices.ts'
-import type { Call, Charged, Stage } from '../pipeline.ts'
+import type { Charge } from '../charge.ts'
+import type { Call, Receipt, Stage } from '../pipeline.ts'
 
-/** Charges exactly once: when the answer ends or, if it never ends, when the call does. */
+/**
+ * Prices the meter when the answer ends, and books the sum when the call does: between booking and sending stands nothing that
+ * can fail.
+ */
 export const settle: Stage = {
   name: 'settle',
   before(call) {
-    let charged: Promise<Charged> | undefined
-    const { answer } = call
-    call.charge = (outcome = answer.outcome ?? 'completed', pays = outcome !== 'failed') =>
-      (charged ??= settleOnce(call, outcome, pays))
+    call.charge = new CallCharge(call)
     call.through(call.endpoint.billing.attach(call))
   },
 
   /** Resolves once the charge is booked. */
-  end({ answer, charge }) {
-    return answer.bill ? undefined : charge(answer.outcome ?? 'failed').then(() => {})
+  end(call) {
+    return call.charge?.book()
   },
 }
 
-/**
- * Prices the meter and books it. Failed calls, calls of the free tier, and those that a guard could not judge are
- * booked with a cost of 0.
- * @param pays false: the call costs nothing
- */
-function settleOnce(call: Call, outcome: Outcome, pays: boolean): Promise<Charged> {
-  return new Promise((resolve) => {
-    try {
+class CallCharge implements Charge {
+  readonly #call: Call
+  #bill: Bill | undefined
+  #receipt: Receipt | undefined
+  #charged: Settlement['usage']['charged']
+  /** The error that the client gets in place of an answer, or of its end. */
+  #error: GatewayError | undefined
+  #booking: Promise<void> | undefined
+
+  constructor(call: Call) {
+    this.#call = call
+  }
+
+  price(error?: GatewayError, failed = error !== undefined): Receipt | undefined {
+    if (this.#booking) return this.#call.answer.unbooked ? undefined : this.#receipt
+    this.#error = error
+    const call = this.#call
+    const { answer, admission } = call
+    if (!isModelPaid(call, failed, error)) takeModelOff(call)
+    const isOurs = error !== undefined && isGatewaysFault(call, error)
+    const billed = admission.held!.billed && !isOurs
+    const sum = billed ? priceUsage(answer.meter) : NO_COST
+    if (isOurs && admission.held!.billed) countUnbilled(call, priceUsage(answer.meter))
+    this.#bill = answer.priced = boundedOf(call, sum)
+    this.#charged = billed ? (this.#bill === sum ? undefined : 'most') : 'nothing'
+    return (this.#receipt = call.receipt(this.#bill))
+  }
+
+  book(): Promise<void> {
+    return (this.#booking ??= this.#book())
+  }
+
+  #book(): Promise<void> {
+    const call = this.#call
+    return new Promise((resolve) => {
       const started = performance.now()
-      const { answer, admission, runtime } = call
-      const billed = pays && admission.held!.billed && !answer.decision?.unavailable
-      const sum = billed ? priceUsage(answer.meter) : NO_COST
-      const bill = boundedOf(call, sum)
-      const charged = billed ? (bill === sum ? undefined : 'most') : 'nothing'
       const take = (state: Settled['state']) => {
-        runtime.metrics.settled(state, (performance.now() - started) / 1000)
-        if (state !== 'deferred') {
-          answer.bill = bill
+        call.runtime.metrics.settled(state, (performance.now() - started) / 1000)
+        if (state === 'deferred') this.#deferred()
+        else {
+          call.answer.bill = this.#bill
           call.marks.settledMs = call.elapsedMs
         }
-        resolve({ bill, state, waive: waive.bind(undefined, call) })
+        resolve()
       }
-      new Booking(call, settlementOf(call, outcome, bill, charged), take).begin()
-    } catch (error) {
-      resolve(unsettled(call, error))
+      try {
+        const { outcome } = call.answer
+        if (!this.#bill) this.price(undefined, outcome === 'failed')
+        new Booking(call, this.#settlement(), take).begin()
+      } catch (error) {
+        call.runtime.log.error(`${call.id}: the charge failed`, error)
+        take('deferred')
+      }
+    })
+  }
+
+  /** The charge is durable nowhere yet. It costs nothing where the client has nothing of the answer, and gets an error now. */
+  #deferred(): void {
+    const call = this.#call
+    const { answer } = call
+    answer.unbooked = true
+    if (answer.outcome === 'cancelled' || isSent(call)) return
+    answer.outcome = 'failed'
+    if (this.#bill?.cost) countUnbilled(call, this.#bill)
+    waive(call)
+  }
+
+  #settlement(): Settlement {
+    const call = this.#call
+    const { id: request, path, admission, target, answer } = call
+    const { account, key } = admission
+    const { deployment, meter, flags, reported } = answer
+    const violated = this.#error?.code === 'policy_violation'
+    return {
+      request,
+      account: account.id,
+      key: key.id,
+      day: admission.held!.day,
+      cost: this.#bill!.cost,
+      usage: {
+        at: admission.entered!.at,
+        endpoint: path,
+        model: target.model.id,
+        ...(deployment !== undefined && { deployment }),
+        outcome: violated ? 'refused' : (answer.outcome ?? 'completed'),
+        lines: meter.map(({ source, usage, prices }) => ({
+          source,
+          usage,
+          prices: versionOf(prices),
+          tier: tierOf(prices, usage.promptTokens ?? 0),
+        })),
+        ...call.request.labels,
+        gateway: call.runtime.gatewayId,
+        ...(this.#charged && { charged: this.#charged }),
+        ...(flags.size > 0 && { flags: [...flags] }),
+        ...(reported && { reported }),
+      },
     }
-  })
+  }
+}
+
+/** Whether some of the answer went out. */
+function isSent({ answer: { produced, written } }: Call): boolean {
+  return produced && written
+}
+
+/**
+ * Whether the model's line stays on the meter: some of the answer went out, or all of it is ready to, or its client left, or a
+ * guard has withheld it for its text. What a guard withheld that could not be reached is the operator's.
+ */
+function isModelPaid(call: Call, failed: boolean, error: GatewayError | undefined): boolean {
+  const { outcome, decision } = call.answer
+  if (outcome === 'cancelled') return true
+  if (decision?.unavailable) return !decision.isDown
+  return !failed || isSent(call) || error?.code === 'policy_violation'
+}
+
+function takeModelOff({ answer: { meter } }: Call): void {
+  const index = meter.findIndex(({ source }) => source === 'model')
+  if (index !== -1) meter.splice(index, 1)
+}
+
+/** Whether a call fails by the gateway itself, and before its client has anything: it costs nothing then. */
+function isGatewaysFault(call: Call, error: GatewayError): boolean {
+  return !isSent(call) && (error instanceof InternalError || error instanceof ShuttingDown)
+}
+
+function countUnbilled({ runtime }: Call, { cost }: Bill): void {
+  runtime.metrics.unbilled('gateway', cost)
 }
 
 /** The bill, at most `billing.mostPerCall`. */
@@ -60,48 +164,6 @@ function boundedOf(call: Call, bill: Bill): Bill {
   answer.flags.add('suspicious')
   runtime.usageFindings.overpriced(call.id, answer.deployment, bill.cost, mostPerCall)
   return bill.cappedAt(mostPerCall)
-}
-
-/** The result for a call whose charge could not even be made up. */
-function unsettled({ id, runtime }: Call, error: unknown): Charged {
-  runtime.log.error(`${id}: the charge failed`, error)
-  return { bill: NO_COST, state: 'deferred', waive: () => {} }
-}
-
-function settlementOf(
-  call: Call,
-  outcome: Outcome,
-  { cost }: Bill,
-  charged: UsageRow['charged'],
-): Settlement {
-  const { id: request, path, admission, target, answer } = call
-  const { account, key } = admission
-  const { deployment, meter, flags, reported } = answer
-  return {
-    request,
-    account: account.id,
-    key: key.id,
-    day: admission.held!.day,
-    cost,
-    usage: {
-      at: admission.entered!.at,
-      endpoint: path,
-      model: target.model.id,
-      ...(deployment !== undefined && { deployment }),
-      outcome,
-      lines: meter.map(({ source, usage, prices }) => ({
-        source,
-        usage,
-        prices: versionOf(prices),
-        tier: tierOf(prices, usage.promptTokens ?? 0),
-      })),
-      ...call.request.labels,
-      gateway: call.runtime.gatewayId,
-      ...(charged && { charged }),
-      ...(flags.size > 0 && { flags: [...flags] }),
-      ...(reported && { reported }),
-    },
-  }
 }
 
 /** Has the ledger book a charge. A fault of the ledger ends with this call. */

@@ -379,7 +379,7 @@ describe('a stream', () => {
       `event: error\ndata: {"type":"error","error":{"message":"x","type":"server_error","code":null}}\n\n`,
     ],
     ['ends early', ''],
-  ])('that %s says so, and is free', async (_how, rest) => {
+  ])('that %s says so, and costs the image that was begun', async (_how, rest) => {
     const partial = part('image_generation.partial_image', { ...look, partial_image_index: 0 })
     const before = await t.balance()
     vendor.answer(sse(partial + rest))
@@ -387,7 +387,8 @@ describe('a stream', () => {
     const events = eventsOf(answer.text)
     expect(events.map(({ type }) => type)).toEqual(['image_generation.partial_image', 'error'])
     expect(events[1].error).toMatchObject({ type: 'server_error', code: 'upstream_error' })
-    expect(await t.balance()).toBe(before)
+    expect(events[1].error.usage.output_tokens_details.image_tokens).toBe(4160)
+    expect(Number(before - (await t.balance())) / 1e12).toBeCloseTo(events[1].error.usage.cost, 12)
   })
 
   it('that fails before anything came has a status', async () => {

@@ -380,16 +380,19 @@ describe('a transcript as it is heard', () => {
     expect(got.map((event) => event.logprobs)).toEqual([logprobs, logprobs])
   })
 
-  it('says that it broke, and is free', async () => {
+  it('says that it broke, and what was heard is paid', async () => {
     vendor.answer({ ...events(delta('Turn')), ending: 'cut' })
+    let told = 0
     const cost = await taken(async () => {
       const { text } = await stream()
       expect(text).toContain('\n\nevent: error\ndata: {"type":"error","error":{')
       const event = JSON.parse(text.split('event: error\ndata: ')[1]!)
       expect(isEvent(event)).toBe(true)
       expect(event.error.code).toBe('upstream_error')
+      told = event.error.usage.cost
     })
-    expect(cost).toBe(0)
+    expect(cost).toBe(told)
+    expect(told).toBeGreaterThan(0)
   })
 
   it.each(['srt', 'vtt', 'verbose_json'])('cannot be %s', async (format) => {
