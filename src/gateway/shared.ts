@@ -251,7 +251,7 @@ function internalChat(track: (call: Call) => void) {
       affinityToken: undefined,
     }
     track(call)
-    // As by a client that leaves: a question that was sent is paid.
+    // It ends like a call whose client leaves: a question that was sent is paid.
     const giveUp = () => call.abort(new ClientDisconnected())
     signal.addEventListener('abort', giveUp, { once: true })
     try {
