@@ -24,7 +24,8 @@ const secret = v.pipe(v.string(SECRET), v.minLength(16, SECRET))
 
 const options = v.strictObject({
   url: v.pipe(v.string(ADDRESS), v.url(ADDRESS), v.regex(/^https?:/i, ADDRESS)),
-  secret,
+  /** Without it events are not signed. */
+  secret: v.optional(secret),
   /** Signs as well, while the receiver learns the new secret. */
   previousSecret: v.optional(secret),
   headers: v.optional(v.record(v.string(), v.string()), {}),
@@ -35,7 +36,7 @@ export default defineSink({
   name: 'webhook',
   options,
   setup({ url, secret, previousSecret, headers, events }, host) {
-    const secrets = [secret, ...(previousSecret === undefined ? [] : [previousSecret])]
+    const secrets = [secret ?? [], previousSecret ?? []].flat()
     /** Events that have arrived, of a batch that is sent again. */
     const delivered = new WeakSet<GatewayEvent>()
     /** Events that the receiver will never take, and why. */
@@ -51,7 +52,7 @@ export default defineSink({
           'content-type': 'application/json',
           'x-sluicegate-event': event,
           'x-sluicegate-id': id,
-          'x-sluicegate-signature': signatureOf(body, secrets),
+          ...(secrets.length > 0 && { 'x-sluicegate-signature': signatureOf(body, secrets) }),
         },
         body,
         signal,

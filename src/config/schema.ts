@@ -310,6 +310,7 @@ const guards = v.strictObject({
     v.strictObject({
       url: v.pipe(v.string(WEB_ADDRESS), v.url(WEB_ADDRESS), v.regex(/^https?:/i, WEB_ADDRESS)),
       headers: v.optional(v.record(v.string(), v.string()), {}),
+      secret: v.optional(v.string()),
     }),
   ),
   limits: v.optional(

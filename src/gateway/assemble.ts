@@ -1,10 +1,10 @@
 /** Sets up everything that one configuration creates, and closes it again. */
 import { extname } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import type { ConsolaInstance } from 'consola'
 import type { Config, LoadedConfig } from '../config/config.ts'
 import { checkProviders, servedModels } from '../config/served.ts'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
-import { Escalations } from '../guard/escalations.ts'
 import { inTime } from '../lifetime/scope.ts'
 import { buildCatalog, type Catalog } from '../models/catalog.ts'
 import { withOffers } from '../models/offers.ts'
@@ -80,9 +80,6 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
     const guards = await setUpGuards(config, catalog, origin, hostOfGuard)
     const issues = checkProviders(config, catalog, providers)
     if (issues.length > 0) throw new ConfigError(file, issues)
-    const { escalate } = config.guards
-    const escalations =
-      escalate && opened.first(new Escalations(escalate, (message) => common.log.warn(message)))
     const sinks = opened.first(await openSinks(loaded, common, plugins))
     const access = config.log.access ? common.access : undefined
     const requests = config.log.requests ? common.requests : undefined
@@ -91,7 +88,7 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
     const privateProviders = privateOnes(config)
     const trustedProviders: ReadonlySet<string> = common.freezesAll ? new Set() : builtIn
     const kinds = { providers, privateProviders, trustedProviders }
-    const plugged = { ...kinds, search, guards, escalations, sinks, egress }
+    const plugged = { ...kinds, search, guards, sinks, egress }
     return { own: { config, catalog, ...plugged, download, access, requests }, close }
   } catch (error) {
     await close()
@@ -290,11 +287,12 @@ interface SinkSetup {
 async function setUpSinks(setup: SinkSetup): Promise<Sinks | undefined> {
   const { loaded, gatewayId, telemetry, log, metrics, mask } = setup
   const { config, file, directory, secrets } = loaded
-  if (config.sinks.length === 0) return undefined
-  const issues = config.sinks.flatMap(({ options }, index) => notPlain(options, index))
+  const configured = withEscalation(config, log)
+  if (configured.length === 0) return undefined
+  const issues = configured.flatMap(({ options }, index) => notPlain(options, index))
   if (issues.length > 0) throw new ConfigError(file, issues)
   const init = {
-    sinks: config.sinks,
+    sinks: configured,
     directory,
     secrets: [...secrets],
     egress: config.egress,
@@ -314,6 +312,29 @@ async function setUpSinks(setup: SinkSetup): Promise<Sinks | undefined> {
     await sinks.close()
     throw error
   }
+}
+
+/** The sinks of a configuration, with the receiver of escalations, unless a sink posts the same events to the same address. */
+function withEscalation(
+  { sinks, guards: { escalate } }: Config,
+  log: ConsolaInstance,
+): Config['sinks'] {
+  if (!escalate) return sinks
+  const { url, headers, secret } = escalate
+  const isSame = ({ use, options }: Config['sinks'][number]) => {
+    const { url: address, headers: own = {}, events } = options
+    const takes = !Array.isArray(events) || events.includes('guard.escalation')
+    return use === 'webhook' && takes && address === url && isDeepStrictEqual(own, headers)
+  }
+  if (sinks.some(isSame)) {
+    log.info(
+      'guards.escalate is left out: a webhook among the sinks posts escalations to its address',
+    )
+    return sinks
+  }
+  const events = ['guard.escalation']
+  const options = { url, headers, events, ...(secret !== undefined && { secret }) }
+  return [...sinks, { use: 'webhook', name: 'escalate', options }]
 }
 
 /** Issues of options that are not plain data: a thread gets only data. */

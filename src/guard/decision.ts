@@ -215,6 +215,11 @@ export class Decision {
     return (this.#escalated = escalate !== undefined)
   }
 
+  /** Whether the policy wants the block of this call to be told. */
+  get escalated(): boolean {
+    return this.#escalated
+  }
+
   /** Waits for monitoring guards, which may outlast the call. A rejection makes the decision incomplete. */
   waitFor(pending: Promise<unknown>): void {
     this.#pending.push(pending.catch(() => (this.incomplete = true)))

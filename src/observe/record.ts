@@ -25,6 +25,9 @@ type Arrived = 'id' | 'at' | 'method' | 'endpoint'
  */
 export type KnownCall = Pick<EndedCall, Arrived> & {
   readonly [Name in Exclude<keyof EndedCall, Arrived>]?: Known<EndedCall[Name]> | undefined
+} & {
+  /** Set where the policy wants the block to be told, for sinks. */
+  readonly escalated?: { readonly mode: string; readonly outcome: string } | undefined
 }
 
 export type ExchangeRequest = NonNullable<KnownCall['request']>
@@ -106,9 +109,10 @@ export function costDetails({ details }: Bill): KnownCall['cost_details'] {
 
 /** The record of a call with null for unknown members. */
 export function endedCall(call: KnownCall): EndedCall {
-  const { guard, attempts, questions } = call
+  const { escalated: _, ...known } = call
+  const { guard, attempts, questions } = known
   return {
-    ...filled(NOT_KNOWN, call),
+    ...filled(NOT_KNOWN, known),
     times: filled(NOT_KNOWN.times, call.times),
     usage: filled(NOT_KNOWN.usage, call.usage),
     guard: guard ? filled(NO_GUARD, guard) : null,
@@ -184,8 +188,8 @@ export function callsIn(lines: string): KnownCall[] {
 
 /** The line of a call without members that only sinks get. @param line the original one */
 export function keptLine(line: string, call: KnownCall = callIn(line)): string {
-  const { request, response, guard, ...kept } = call
-  if (!request && !response && !guard?.policy) return line
+  const { request, response, guard, escalated, ...kept } = call
+  if (!request && !response && !guard?.policy && !escalated) return line
   return lineOf({ ...kept, guard: guard && { ...guard, policy: undefined } })
 }
 

@@ -51,6 +51,7 @@ export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): 
     rate: rate && { limit: rate.limit, left: rate.remaining },
     limits: admission && limitsInForce(admission.key, admission.account),
     guard: guardOf(call),
+    escalated: call.runtime.sinks && decision?.escalated ? decision.summary() : undefined,
     decided: decision?.decided(),
     ...request?.labels,
     gateway: call.runtime.gatewayId,

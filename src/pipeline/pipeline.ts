@@ -57,7 +57,6 @@ import type { Sinks } from '../observe/sinks/sinks.ts'
 import type { Spending } from '../observe/spending.ts'
 import type { UsageIndex } from '../observe/usage/usage.ts'
 import type { GuardModelRequest } from '../guard/host.ts'
-import type { Escalations } from '../guard/escalations.ts'
 import type { GuardRegistry, BudgetedQuestions } from '../guard/plan.ts'
 import type { UsageFindings } from '../observe/usage-findings.ts'
 import type { Audit } from '../state/audit.ts'
@@ -829,8 +828,6 @@ export interface Runtime {
   /** Undefined without a configured search engine. */
   readonly search: Search | undefined
   readonly guards: GuardRegistry
-  /** Undefined unless the operator configured a receiver of escalations. */
-  readonly escalations: Escalations | undefined
   /** Asks a chat model on behalf of a guard: without policy, guards or limits of the key. */
   readonly internalChat: (
     caller: CallerContext,

@@ -5,7 +5,7 @@ import { API_VERSION, type Closable, type Host, type Plugin, type Schema } from 
 export type { CallText, EndedCall } from './ended-call.ts'
 
 /** A block that a policy wants to be reported. */
-export interface Escalation {
+interface Escalation {
   readonly request_id: string
   readonly account_id: string
   readonly key_id: string
@@ -33,7 +33,8 @@ export interface EventContents {
   'call.ended': EndedCall
   /** A call with text that a rule forbids. */
   'guard.blocked': EndedCall
-  'guard.escalation': Escalation
+  /** The block of a policy that escalates, in place of `guard.blocked` for a sink that takes both; the ids of the two are equal. */
+  'guard.escalation': Omit<EndedCall, 'outcome'> & Escalation
   alert: AlertNotice
 }
 

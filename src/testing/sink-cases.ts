@@ -79,6 +79,7 @@ const SAMPLES: { readonly [Name in GatewayEvent['event']]: object } = {
     guard: { outcome: 'blocked', rules: ['deny:code'], policy: '0123456789abcdef' },
   },
   'guard.escalation': {
+    ...CALL,
     request_id: CALL.id,
     account_id: 'acme',
     key_id: 'key_sample',

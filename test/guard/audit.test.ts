@@ -1,9 +1,8 @@
 import fc from 'fast-check'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { Decision } from '../../src/guard/decision.ts'
-import { Escalations } from '../../src/guard/escalations.ts'
 import { GuardMetrics } from '../../src/observe/guard-metrics.ts'
-import { startUpstream } from '../upstream.ts'
+import { json, startUpstream } from '../upstream.ts'
 import { guardPlugin, wordGuard } from './_doubles.ts'
 import { guarded, readStream, streamOf, wholeOf } from './_setup.ts'
 
@@ -171,43 +170,6 @@ describe('the event of a decision', () => {
 })
 
 describe('escalation', () => {
-  const eventOf = (request_id: string): Parameters<Escalations['add']>[0] => ({
-    event: 'guard.escalation',
-    at: new Date(0).toISOString(),
-    request_id,
-    account_id: 'acme',
-    key_id: 'key',
-    endpoint: '/v1/chat/completions',
-    model: 'acme/swift',
-    mode: 'block',
-    outcome: 'blocked',
-    rules: ['deny:code'],
-  })
-
-  it('loses nothing that can be posted when its gateway is closed', async () => {
-    const hook = await startUpstream({ status: 200, pieces: [''] })
-    const lost: string[] = []
-    const target = { url: `${hook.url}/hook`, headers: {} }
-    const escalations = new Escalations(target, (message) => void lost.push(message))
-    for (const id of ['a', 'b', 'c']) escalations.add(eventOf(id))
-    await escalations.close()
-    expect(hook.requests.map(({ json }) => json.request_id)).toEqual(['a', 'b', 'c'])
-    expect(lost).toEqual([])
-    await hook.close()
-  })
-
-  it('does not wait for another try then, and says what is lost', async () => {
-    const hook = await startUpstream({ status: 500, pieces: [''] })
-    const lost: string[] = []
-    const target = { url: `${hook.url}/hook`, headers: {} }
-    const escalations = new Escalations(target, (message) => void lost.push(message))
-    for (const id of ['a', 'b']) escalations.add(eventOf(id))
-    await escalations.close()
-    expect(hook.requests).toHaveLength(2)
-    expect(lost.map((one) => one.split(' ')[3])).toEqual(['a', 'b'])
-    await hook.close()
-  })
-
   it('posts blocks to the operator, and tries again', async () => {
     const hook = await startUpstream({ status: 500, pieces: [''] })
     hook.answer(({ body }) => ({
@@ -222,8 +184,12 @@ describe('escalation', () => {
     expect(answer.headers['x-service-guard-escalate']).toBe('true')
     await expect.poll(() => hook.requests.length).toBe(2)
     expect(hook.requests[1]!.headers['x-secret']).toBe('abc')
-    expect(hook.requests[1]!.json).toMatchObject({
-      event: 'guard.escalation',
+    const { headers, json } = hook.requests[1]!
+    expect(headers['x-sluicegate-signature']).toBeUndefined()
+    expect(json).toMatchObject({ event: 'guard.escalation', id: expect.stringMatching(/^evt_/) })
+    expect(json.data).toMatchObject({
+      guard: { outcome: 'blocked', policy: expect.any(String) },
+      endpoint: '/v1/chat/completions',
       request_id: answer.headers['x-service-request-id'],
       account_id: 'acme',
       model: 'acme/swift',
@@ -231,6 +197,41 @@ describe('escalation', () => {
       rules: ['bannedPatterns[0]'],
     })
     expect(hook.requests[1]!.body.toString()).not.toContain('heron')
+    await g[Symbol.asyncDispose]()
+    await hook.close()
+  })
+
+  it('posts one block once to each receiver, with what a block has', async () => {
+    const hooks = [await startUpstream(json({})), await startUpstream(json({}))] as const
+    const sinks = [
+      { use: 'webhook', options: { url: `${hooks[0].url}/all`, secret: 'sixteen characters' } },
+    ]
+    const g = await guarded([], { escalate: { url: `${hooks[1].url}/own` } }, { sinks })
+    g.vendor.answer(wholeOf({ content: 'heron' }))
+    await g.ask({ bannedPatterns: ['heron'], escalate: { enabled: true } })
+    g.vendor.answer(wholeOf({ content: 'heron' }))
+    await g.ask({ bannedPatterns: ['heron'] })
+    const eventsAt = ({ requests }: (typeof hooks)[0]) => requests.map((one) => one.json.event)
+    await expect.poll(() => eventsAt(hooks[0])).toEqual(['guard.escalation', 'guard.blocked'])
+    await expect.poll(() => eventsAt(hooks[1])).toEqual(['guard.escalation'])
+    expect(hooks[0].requests[0]!.json.id).toBe(hooks[1].requests[0]!.json.id)
+    const members = Object.keys(hooks[0].requests[1]!.json.data)
+    expect(Object.keys(hooks[0].requests[0]!.json.data)).toEqual(expect.arrayContaining(members))
+    await g[Symbol.asyncDispose]()
+    for (const hook of hooks) await hook.close()
+  })
+
+  it('is left to a webhook that posts escalations to the same address', async () => {
+    const hook = await startUpstream(json({}))
+    const url = `${hook.url}/hook`
+    const sinks = [{ use: 'webhook', options: { url, secret: 'sixteen characters' } }]
+    const g = await guarded([], { escalate: { url } }, { sinks })
+    g.vendor.answer(wholeOf({ content: 'heron' }))
+    await g.ask({ bannedPatterns: ['heron'], escalate: { enabled: true } })
+    await expect
+      .poll(() => hook.requests.map((one) => one.json.event))
+      .toEqual(['guard.escalation'])
+    expect(hook.requests[0]!.headers['x-sluicegate-signature']).toBeDefined()
     await g[Symbol.asyncDispose]()
     await hook.close()
   })

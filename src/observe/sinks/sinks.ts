@@ -112,7 +112,7 @@ export class Sinks {
     this.#send({ content }, { characters })
   }
 
-  tell<Name extends Exclude<EventName, 'call.ended' | 'guard.blocked'>>(
+  tell<Name extends Exclude<EventName, 'call.ended' | 'guard.blocked' | 'guard.escalation'>>(
     event: Name,
     data: EventContents[Name],
   ): void {

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type {
   CallText,
   EndedCall,
+  EventContents,
   GatewayEvent,
   Sink,
   EventName,
@@ -10,7 +11,7 @@ import type {
 } from '../../plugin.ts'
 import { randomId } from '../../state/ids.ts'
 import type { CallContent } from '../content/content.ts'
-import { callsIn, endedCall } from '../record.ts'
+import { callsIn, endedCall, type KnownCall } from '../record.ts'
 import type { ThreadWork } from '../../threads/client.ts'
 import type { ConfigIssue } from '../../errors/errors.ts'
 import { inTime } from '../../lifetime/scope.ts'
@@ -41,7 +42,7 @@ interface WorkOptions {
 /** Most characters of contents that wait for the lines of their calls. */
 const MOST_CHARACTERS = 16 * 1024 * 1024
 const REPORT_MS = 500
-const CALL_EVENTS = ['call.ended', 'guard.blocked'] as const
+const CALL_EVENTS = ['call.ended', 'guard.blocked', 'guard.escalation'] as const
 
 /** Sets the sinks up when it is constructed. */
 export class SinkWork implements ThreadWork<SinkNotice, SinkQuestion> {
@@ -123,8 +124,16 @@ export class SinkWork implements ThreadWork<SinkNotice, SinkQuestion> {
       const at = new Date(Date.parse(data.at) + (data.times.total_ms ?? 0)).toISOString()
       const common = { at, gateway, data }
       const ended = { id: randomId('evt_'), event: 'call.ended' as const, ...common }
-      if (data.guard?.outcome !== 'blocked') return [ended]
-      return [ended, { id: randomId('evt_'), event: 'guard.blocked', ...common }]
+      const id = `evt_${data.id.replace(/^req_/, '')}`
+      const isBlocked = data.guard?.outcome === 'blocked'
+      const escalated = escalationOf(call, data)
+      return [
+        ended,
+        ...(escalated
+          ? [{ id, event: 'guard.escalation' as const, ...common, data: escalated }]
+          : []),
+        ...(isBlocked ? [{ id, event: 'guard.blocked' as const, ...common }] : []),
+      ]
     })
   }
 
@@ -158,6 +167,26 @@ export class SinkWork implements ThreadWork<SinkNotice, SinkQuestion> {
 
   #report(): void {
     this.#options.report({ counts: this.#runners.map((runner) => runner.takeCounts()) })
+  }
+}
+
+/** The event of a block that the policy wants to be told; undefined for another call. */
+function escalationOf(
+  { escalated, guard }: KnownCall,
+  data: EndedCall,
+): EventContents['guard.escalation'] | undefined {
+  const { account_id, key_id, model } = data
+  if (!escalated || account_id === null || key_id === null || model === null) return undefined
+  const { mode, outcome } = escalated
+  return {
+    ...data,
+    request_id: data.id,
+    account_id,
+    key_id,
+    model,
+    mode,
+    outcome,
+    rules: guard?.rules ?? [],
   }
 }
 
@@ -272,7 +301,15 @@ export class SinkRunner {
 
   /** Queues the events that the sink wants. */
   offer(events: readonly GatewayEvent[]): void {
-    const wanted = events.filter(({ event }) => this.#options.sink.takes.includes(event))
+    const { takes } = this.#options.sink
+    const escalated = takes.includes('guard.escalation')
+      ? new Set(events.flatMap(({ event, id }) => (event === 'guard.escalation' ? id : [])))
+      : undefined
+    // One event for one block.
+    const wanted = events.filter(
+      ({ event, id }) =>
+        takes.includes(event) && (event !== 'guard.blocked' || !escalated?.has(id)),
+    )
     if (wanted.length === 0) return
     if (this.#disabled || this.#closing.signal.aborted) return this.#lose('disabled', wanted.length)
     for (const one of wanted) this.#queue.push(this.#bounded(one))

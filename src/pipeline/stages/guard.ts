@@ -440,25 +440,9 @@ class CallGuard implements ResultFilter {
     return this.#adapter.refusalParts!({ text, ...denial }, call.request.input, model.id)
   }
 
-  #escalate({ mode, outcome, rules }: ReturnType<Decision['summary']>): void {
-    const { runtime, headers, id, path } = this.#call
-    const { account, key } = this.#call.admission
-    const { model } = this.#call.target
-    if (mode === 'block') headers['x-service-guard-escalate'] = 'true'
-    const { escalations, sinks } = runtime
-    if (!escalations && !sinks) return
-    const told = {
-      request_id: id,
-      account_id: account.id,
-      key_id: key.id,
-      endpoint: path,
-      model: model.id,
-      mode,
-      outcome,
-      rules,
-    }
-    escalations?.add({ event: 'guard.escalation', at: new Date().toISOString(), ...told })
-    sinks?.tell('guard.escalation', told)
+  /** Sinks learn of it with the record of the call. */
+  #escalate({ mode }: ReturnType<Decision['summary']>): void {
+    if (mode === 'block') this.#call.headers['x-service-guard-escalate'] = 'true'
   }
 
   /** Decides at the end of an answer. */
