@@ -6,6 +6,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { makeCertificate } from '../_certificate.ts'
 import { call } from '../_cli.ts'
 import { DEPLOY, ROOT, runTool, withTool } from './_tools.ts'
 
@@ -155,6 +156,15 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
     'monitoring.dashboard=true',
   ],
   'existing secret': ['existingSecret=vendor-keys'],
+  ephemeral: ['state.driver=redis', 'state.url=redis://cache:6379', 'state.outboxEphemeral=true'],
+  network: [
+    'state.driver=redis',
+    'egress.proxy=http://proxy.corp:3128',
+    'egress.caConfigMap=house-ca',
+    'tls.secretName=gateway-tls',
+    'ingress.enabled=true',
+    'monitoring.serviceMonitor=true',
+  ],
   plugins: ['plugins.guard\\.ts=export default {}'],
   all: [
     'state.driver=redis',
@@ -172,6 +182,10 @@ describe('helm/sluicegate', () => {
   let folder: string
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'gateway-chart-'))
+    const { cert, key } = makeCertificate(['gateway'], 90)!
+    await writeFile(join(folder, 'tls.crt'), cert)
+    await writeFile(join(folder, 'ca.crt'), cert)
+    await writeFile(join(folder, 'tls.key'), key)
   })
   afterAll(() => rm(folder, { recursive: true, force: true }))
 
@@ -225,9 +239,35 @@ describe('helm/sluicegate', () => {
       })
       expect(container.resources.limits).toEqual({ memory: '512Mi' })
       expect(ofKind('NetworkPolicy')).toHaveLength(1)
+      const isShared = VALUES[name]!.includes('state.driver=redis')
+      expect(ofKind('PodDisruptionBudget')).toHaveLength(isShared ? 1 : 0)
+      expect(workload.kind).toBe(name === 'ephemeral' ? 'Deployment' : 'StatefulSet')
       if (workload.kind === 'Deployment') {
         expect(workload.spec.strategy.rollingUpdate.maxUnavailable).toBe(0)
-        expect(ofKind('PodDisruptionBudget')).toHaveLength(1)
+      } else {
+        const [{ spec: volume }] = workload.spec.volumeClaimTemplates
+        expect(volume.resources.requests.storage).toBe(isShared ? '2Gi' : '5Gi')
+        expect(container.volumeMounts).toContainEqual({ name: 'data', mountPath: '/data' })
+        const names = ofKind('Service').map((one) => one.metadata.name)
+        expect(names).toContain(workload.spec.serviceName)
+      }
+      if (workload.kind === 'StatefulSet' && isShared) {
+        expect(workload.spec).toMatchObject({
+          podManagementPolicy: 'Parallel',
+          minReadySeconds: 5,
+          persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Retain', whenScaled: 'Retain' },
+        })
+      }
+      for (const { spec: scaling } of ofKind('HorizontalPodAutoscaler')) {
+        expect(scaling.scaleTargetRef.kind).toBe(workload.kind)
+      }
+      if (name === 'network') {
+        const [{ spec: rules }] = ofKind('NetworkPolicy')
+        const ports = rules.egress.flatMap((one: any) => one.ports.map(({ port }: any) => port))
+        expect(ports).toEqual([53, 53, 3128, 6379])
+        for (const probe of ['startupProbe', 'livenessProbe', 'readinessProbe']) {
+          expect(container[probe].httpGet.scheme).toBe('HTTPS')
+        }
       }
 
       const [{ data }, shown] = ofKind('ConfigMap')
@@ -241,10 +281,19 @@ describe('helm/sluicegate', () => {
       }
       expect(JSON.stringify(data)).not.toContain('planted-secret')
       const file = join(folder, 'gateway.config.yaml')
-      await writeFile(file, data['gateway.config.yaml'])
+      const mounted = data['gateway.config.yaml'].replaceAll(/ \/(?:tls|egress)\//g, ` ${folder}/`)
+      await writeFile(file, mounted)
       const checked = await call(['check', '--config', file])
       expect([checked.code, checked.err]).toEqual([0, ''])
       await writeFile(join(folder, 'objects.yaml'), out)
+    })
+
+    it('refuses a proxy with a password, which belongs into a secret', async () => {
+      const { code, err } = await template(['egress.proxy=http://me:secret@proxy.corp:3128'])
+      expect([code, err]).toEqual([
+        1,
+        expect.stringContaining('use HTTPS_PROXY from existingSecret'),
+      ])
     })
 
     it.each([['replicas=2'], ['autoscaling.enabled=true']])(

@@ -30,6 +30,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
+{{- /* The one port to the world: that of the proxy, where there is one. */ -}}
+{{- define "sluicegate.outPort" -}}
+{{- $proxy := .Values.egress.proxy -}}
+{{- if contains "@" $proxy }}{{ fail "egress.proxy has user information: use HTTPS_PROXY from existingSecret" }}{{ end -}}
+{{- if .Values.networkPolicy.proxyPort }}{{ .Values.networkPolicy.proxyPort }}
+{{- else if and $proxy (ne $proxy "none") (ne $proxy "environment") -}}
+{{- $url := urlParse $proxy -}}
+{{- regexFind "[0-9]+$" (regexFind ":[0-9]+$" $url.host) | default (ternary "443" "80" (eq $url.scheme "https")) -}}
+{{- else }}443{{ end -}}
+{{- end -}}
+
 {{- /* The configuration, with what the chart decides. */ -}}
 {{- define "sluicegate.config" -}}
 {{- $server := dict "host" "0.0.0.0" "port" 8787 "shutdownDelay" .Values.shutdownDelay "shutdownGrace" .Values.shutdownGrace -}}
@@ -37,11 +48,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if eq .Values.state.driver "redis" -}}
 {{- $_ := set $state "url" (.Values.state.url | default "${SLUICEGATE_REDIS_URL:-redis://redis:6379}") -}}
 {{- end -}}
+{{- if .Values.tls.secretName -}}
+{{- $_ := set $server "tls" (dict "cert" "/tls/tls.crt" "key" "/tls/tls.key") -}}
+{{- end -}}
 {{- $own := dict "server" $server "state" $state "log" (dict "format" "json") "admin" (dict "metrics" "public") -}}
+{{- $egress := dict -}}
+{{- with .Values.egress.proxy }}{{ $_ := set $egress "proxy" . }}{{ end -}}
+{{- if .Values.egress.caConfigMap }}{{ $_ := set $egress "tls" (dict "ca" "/egress/ca.crt") }}{{ end -}}
+{{- if $egress }}{{ $_ := set $own "egress" $egress }}{{ end -}}
 {{- toYaml (mergeOverwrite $own (deepCopy .Values.config)) -}}
 {{- end -}}
 
 {{- define "sluicegate.pod" -}}
+{{- $scheme := ternary ", scheme: HTTPS" "" (ne .Values.tls.secretName "") -}}
 metadata:
   labels:
     {{- include "sluicegate.labels" . | nindent 4 }}
@@ -86,15 +105,15 @@ spec:
         - name: http
           containerPort: 8787
       startupProbe:
-        httpGet: { path: /readyz, port: http }
+        httpGet: { path: /readyz, port: http{{ $scheme }} }
         periodSeconds: 1
         failureThreshold: 30
       livenessProbe:
-        httpGet: { path: /livez, port: http }
+        httpGet: { path: /livez, port: http{{ $scheme }} }
         periodSeconds: 10
         failureThreshold: 6
       readinessProbe:
-        httpGet: { path: /readyz, port: http }
+        httpGet: { path: /readyz, port: http{{ $scheme }} }
         periodSeconds: 2
       securityContext:
         allowPrivilegeEscalation: false
@@ -110,14 +129,34 @@ spec:
           mountPath: /data
         - name: tmp
           mountPath: /tmp
+        {{- if .Values.tls.secretName }}
+        - name: tls
+          mountPath: /tls
+          readOnly: true
+        {{- end }}
+        {{- if .Values.egress.caConfigMap }}
+        - name: egress
+          mountPath: /egress
+          readOnly: true
+        {{- end }}
   volumes:
     - name: config
       configMap:
         name: {{ include "sluicegate.name" . }}
     - name: tmp
       emptyDir: {}
-    {{- if eq .Values.state.driver "redis" }}
-    # The outbox: settlements that Redis has not taken yet.
+    {{- if .Values.tls.secretName }}
+    - name: tls
+      secret:
+        secretName: {{ .Values.tls.secretName }}
+    {{- end }}
+    {{- if .Values.egress.caConfigMap }}
+    - name: egress
+      configMap:
+        name: {{ .Values.egress.caConfigMap }}
+    {{- end }}
+    {{- if and (eq .Values.state.driver "redis") .Values.state.outboxEphemeral }}
+    # The outbox: settlements that Redis has not taken yet. It goes with the pod.
     - name: data
       emptyDir: {}
     {{- end }}
