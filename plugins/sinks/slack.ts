@@ -1,0 +1,59 @@
+/**
+ * Posts events as lines of text to a chat, in the form that Slack, Mattermost, Rocket.Chat, Google Chat and Discord (with
+ * `/slack` at the end of its address) read.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import * as v from 'valibot'
+import { defineSink, type GatewayEvent } from '../../src/plugin.ts'
+import { eventsOption } from './webhook.ts'
+
+const ADDRESS = 'an address that begins with https:// or http://'
+const address = v.pipe(v.string(ADDRESS), v.url(ADDRESS), v.regex(/^https?:/i, ADDRESS))
+
+const options = v.strictObject({
+  /** A secret: with it anyone can post. */
+  url: address,
+  events: eventsOption(['alert']),
+  /** Address of the console, such as `https://gate.acme.com/console`, for links. */
+  console: v.optional(address),
+})
+
+/** Least time between two posts: chats refuse more. */
+const PAUSE_MS = 1000
+
+export default defineSink({
+  name: 'slack',
+  options,
+  setup({ url, events, console: base }, host) {
+    host.mask([url])
+    let postedAt = -Infinity
+    return {
+      takes: events,
+      batch: 20,
+      async send(batch, signal) {
+        const waitMs = postedAt + PAUSE_MS - performance.now()
+        if (waitMs > 0) await sleep(waitMs, undefined, { signal })
+        postedAt = performance.now()
+        const text = batch.map((one) => lineOf(one, base?.replace(/\/+$/, ''))).join('\n')
+        await host.http(url, { method: 'POST', body: { text }, signal, responseType: 'text' })
+      },
+    }
+  },
+})
+
+function lineOf({ event, data, gateway }: GatewayEvent, base: string | undefined): string {
+  if (event === 'alert') {
+    const { kind, state, message } = data
+    const link = base === undefined ? '' : ` ${base}/settings/alerts`
+    return `${kind} ${state === 'raised' ? 'is raised' : 'has ended'} (${gateway}): ${plain(message)}${link}`
+  }
+  const { id, model, key_id, account_id, guard } = data
+  const rules = guard?.rules.join(', ') || data.outcome
+  const link = base === undefined ? '' : ` ${base}/requests?open=${id}`
+  return `${event} ${model} of ${account_id}/${key_id}: ${plain(String(rules))}${link}`
+}
+
+/** A text without the signs by which chats mention people and make links. */
+function plain(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
+}
