@@ -532,6 +532,7 @@ export const COMMANDS: readonly Command[] = [
     help: 'Write accounts, keys and ledger as lines of JSON, while no gateway runs.',
     options: {
       out: { value: 'file', help: 'write to this file instead of standard output' },
+      format: { value: 'n', help: '1 for what releases before schema 9 read (default: 2)' },
       ...DATA,
       ...LOCAL,
     },

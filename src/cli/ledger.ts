@@ -19,8 +19,14 @@ import { toJson } from './output.ts'
 export async function exportLedger(args: Arguments): Promise<void> {
   const { loaded } = await configurationOf(args)
   needLedger(loaded.config)
-  const { out } = args.text
-  const lines = await withState(loaded, (state) => (out ? writeFile(state, out) : writeOut(state)))
+  const { out, format = '2' } = args.text
+  if (format !== '1' && format !== '2') {
+    throw new CommandError(`--format ${format}: expected 1 or 2.`)
+  }
+  const version = format === '1' ? 1 : 2
+  const lines = await withState(loaded, (state) =>
+    out ? writeFile(state, out, version) : writeOut(state, version),
+  )
   if (!out) return
   print(args, { file: out, lines }, `Wrote ${lines} lines to ${out}.\n`)
 }
@@ -74,32 +80,32 @@ async function withState<Result>(
 }
 
 /** Writes a file that only its owner can read. An incomplete file is removed. */
-async function writeFile(state: OpenState, file: string): Promise<number> {
+async function writeFile(state: OpenState, file: string, version: 1 | 2): Promise<number> {
   const target = await open(file, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'EEXIST')
       throw new CommandError(`${file} exists already: choose another name.`)
     throw explained(file, error)
   })
   try {
-    return await write(state, target.createWriteStream({ flush: true }))
+    return await write(state, target.createWriteStream({ flush: true }), version)
   } catch (error) {
     await rm(file, { force: true })
     throw explained(file, error)
   }
 }
 
-async function writeOut(state: OpenState): Promise<number> {
-  return write(state, process.stdout).catch((error: NodeJS.ErrnoException) => {
+async function writeOut(state: OpenState, version: 1 | 2): Promise<number> {
+  return write(state, process.stdout, version).catch((error: NodeJS.ErrnoException) => {
     // The reader has closed the pipe, as `head` does.
     if (error.code === 'EPIPE') return 0
     throw error
   })
 }
 
-async function write(state: OpenState, target: Writable): Promise<number> {
+async function write(state: OpenState, target: Writable, version: 1 | 2): Promise<number> {
   let count = 0
   const counted = async function* () {
-    for await (const line of exportLines(state)) {
+    for await (const line of exportLines(state, version)) {
       count++
       yield line
     }
@@ -116,6 +122,7 @@ async function* linesOf(file: string): AsyncGenerator<string> {
 /** An error of a file as a message for the user; other errors unchanged. */
 function explained(file: string, error: unknown): unknown {
   if (error instanceof LineError) return new CommandError(`${file}, ${error.message}.`)
+  if (error instanceof RangeError) return new CommandError(`${error.message}.`)
   const { syscall, message } = error as NodeJS.ErrnoException
   return syscall === undefined ? error : new CommandError(`${file} cannot be used: ${message}.`)
 }

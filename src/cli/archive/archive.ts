@@ -9,15 +9,20 @@ import * as v from 'valibot'
 import { formatPico, MAX_AMOUNT, parsePico } from '../../money/money.ts'
 import { PRICE_INDEX, priceKey } from '../../state/prices.ts'
 import type { Records } from '../../state/records.ts'
-import type { Ledger, LedgerItem } from '../../state/ledger/ledger.ts'
+import { ACCOUNT, type Ledger, type LedgerItem } from '../../state/ledger/ledger.ts'
+import { packageVersion } from '../../gateway/version.ts'
 import { isObject } from '../../errors/checks.ts'
 import { toConfigIssues } from '../../errors/issues.ts'
 import { recordId } from '../../server/admin/resources/settings.ts'
 
 // The format of an export's lines, and the errors of invalid lines.
 
-/** Version of the format. Exports of another version are refused. */
-const VERSION = 1
+/**
+ * Version of the format. Exports of version 1, which releases before it wrote, are read too; those of a higher version are refused. A
+ * line of a kind that this release does not know is skipped where it is `optional: true`, and a member where `optional` lists it.
+ */
+const VERSION = 2
+const READ_VERSIONS: readonly unknown[] = [1, VERSION]
 
 export class LineError extends Error {
   /** @param line counted from 1 */
@@ -36,7 +41,16 @@ interface RecordLine {
 }
 
 type Line =
-  | { readonly kind: 'export'; readonly version: number; readonly at: number }
+  | {
+      readonly kind: 'export'
+      readonly version: number
+      readonly at: number
+      /** Identity of the ledger, and the release that wrote it; not in version 1. */
+      readonly ledger?: string
+      readonly release?: string
+    }
+  /** A line that a newer release has written, and that may be left out. */
+  | { readonly kind: 'skipped' }
   /** Begins settlements of a damaged ledger: they were written one by one, so no line ends them. */
   | { readonly kind: 'rescue'; readonly version: number }
   | { readonly kind: 'end'; readonly lines: number }
@@ -64,6 +78,14 @@ const correction = amount(
   `an amount of USD such as "10" or "-10", at most ${most} either way`,
 )
 const nothing = amount(/^0$/, '"0"')
+const sum = v.pipe(
+  v.string('a sum of USD such as "0.0025"'),
+  v.regex(/^\d+(\.\d{1,12})?$/, 'a sum of USD such as "0.0025"'),
+  v.transform((text) => {
+    const [whole = '', fraction = ''] = text.split('.')
+    return BigInt(whole + fraction.padEnd(12, '0'))
+  }),
+)
 
 const VERSION_OF_PRICES = '16 hex digits'
 const version = v.pipe(v.string(VERSION_OF_PRICES), v.regex(/^[0-9a-f]{16}$/, VERSION_OF_PRICES))
@@ -81,12 +103,12 @@ const items = v.variant('kind', [
       rpm: v.optional(least1),
       concurrency: v.optional(least1),
       cap: v.optional(
-        v.strictObject({ amount: cost, scope: v.picklist(['lifetime', 'day', 'month']) }),
+        v.strictObject({ amount: sum, scope: v.picklist(['lifetime', 'day', 'month']) }),
       ),
     }),
     revision: count,
   }),
-  v.strictObject({ kind: v.literal('total'), ...owned, day, rows: least1, cost }),
+  v.strictObject({ kind: v.literal('total'), ...owned, day, rows: least1, cost: sum }),
   v.strictObject({
     kind: v.literal('usage'),
     ...owned,
@@ -169,10 +191,27 @@ const RECORD_KEY =
 function readLine(text: string, number: number): Line {
   const value = parse(text, number)
   if (number === 1) return readHeader(value)
-  const line = check(items, value, number, []) as Line
+  const known = withoutOptional(value)
+  if (!known) return { kind: 'skipped' }
+  const line = check(items, known, number, []) as Line
   if (line.kind === 'record') readRecord(line, number)
   return line
 }
+
+/** A line without the members that it marks as optional and that are not known here; undefined for a whole line. */
+function withoutOptional(value: Members): Members | undefined {
+  const { optional, ...line } = value
+  if (optional === undefined) return value
+  const known = items.options.find(({ entries }) => entries.kind.literal === line.kind)
+  if (!known) return optional === true ? undefined : value
+  const unknown = Array.isArray(optional) ? optional : []
+  const entries = Object.entries(line).filter(
+    ([name]) => name in known.entries || !unknown.includes(name),
+  )
+  return Object.fromEntries(entries)
+}
+
+type Members = { readonly [name: string]: unknown }
 
 function parse(text: string, number: number): { readonly [name: string]: unknown } {
   try {
@@ -189,10 +228,13 @@ const NO_EXPORT = 'this is not an export: its first line is not a header'
 
 function readHeader({ kind, version, at }: { readonly [name: string]: unknown }): Line {
   if (kind !== 'export' && kind !== 'rescue') throw new LineError(1, NO_EXPORT)
-  if (version === VERSION && kind === 'rescue') return { kind, version }
-  if (version === VERSION && kind === 'export') return { kind, version, at: Number(at) }
+  if (READ_VERSIONS.includes(version)) {
+    if (kind === 'rescue') return { kind, version: Number(version) }
+    return { kind, version: Number(version), at: Number(at) }
+  }
   const actual = JSON.stringify(version) ?? 'none'
-  throw new LineError(1, `the export has version ${actual}; this gateway reads version ${VERSION}`)
+  const read = `this gateway reads version ${READ_VERSIONS.join(' and ')}`
+  throw new LineError(1, `the export has version ${actual}; ${read}`)
 }
 
 function readRecord({ key, value }: RecordLine, number: number): void {
@@ -236,7 +278,6 @@ function amount(form: RegExp, expected: string) {
     v.string(expected),
     v.regex(form, expected),
     v.transform((text) => (text.startsWith('-') ? -parsePico(text.slice(1)) : parsePico(text))),
-    // Sums of larger amounts could exceed the 64 bits of the engines.
     v.check((pico) => pico >= -MAX_AMOUNT && pico <= MAX_AMOUNT, expected),
   )
 }
@@ -274,17 +315,41 @@ const INDEX = 'index:'
 /** Lines imported at a time, with one sync of the disk per batch. */
 const BATCH_LINES = 500
 
-/** Yields each line with its line feed. The ledger is as of one moment; records are read while they may change. */
-export async function* exportLines({ ledger, records }: State): AsyncGenerator<string> {
+/**
+ * Yields each line with its line feed. The ledger is as of one moment; records are read while they may change.
+ * @param version 1 for what releases of schema 8 read. @throws RangeError for a sum that they cannot read
+ */
+export async function* exportLines(
+  { ledger, records }: State,
+  version: 1 | 2 = VERSION,
+): AsyncGenerator<string> {
   let lines = 0
   const write = (line: object) => {
     lines++
     return `${JSON.stringify(line, amountAsText)}\n`
   }
-  yield write({ kind: 'export', version: VERSION, at: Date.now() })
+  const { id } = await ledger.state()
+  const origin = version === 1 ? {} : { ledger: id, release: packageVersion() }
+  yield write({ kind: 'export', version, at: Date.now(), ...origin })
   for await (const record of recordsOf(records)) yield write(record)
-  for await (const item of ledger.export()) yield write(item)
+  for await (const item of ledger.export()) {
+    const line = version === 1 ? asVersion1(item) : item
+    if (line) yield write(line)
+  }
   yield write({ kind: 'end', lines: lines + 1 })
+}
+
+/** An item as releases of schema 8 read it; undefined for one that says nothing there. @throws RangeError */
+function asVersion1(item: LedgerItem): LedgerItem | undefined {
+  // The move to schema 9 makes limits of each account, which limit nothing.
+  if (item.kind === 'limits' && item.key === ACCOUNT && item.revision === 0) return undefined
+  const sum =
+    item.kind === 'total' ? item.cost : item.kind === 'limits' ? item.limits.cap?.amount : 0n
+  if (sum === undefined || sum <= MAX_AMOUNT) return item
+  const what = item.kind === 'total' ? `the total of ${item.day}` : 'the cap'
+  throw new RangeError(
+    `${what} of account ${item.account}, key ${'key' in item ? item.key : ''} is above ${most} USD: only version 2 has it`,
+  )
 }
 
 /**
@@ -347,7 +412,13 @@ async function* checkedLines(texts: AsyncIterable<string>): AsyncGenerator<Line>
     throw new LineError(number + 1, 'the export ends early, its last lines are missing')
 }
 
-const NO_ITEMS: ReadonlySet<Line['kind']> = new Set(['export', 'rescue', 'record', 'end'])
+const NO_ITEMS: ReadonlySet<Line['kind']> = new Set([
+  'export',
+  'rescue',
+  'record',
+  'end',
+  'skipped',
+])
 
 function isItem(line: Line): line is LedgerItem {
   return !NO_ITEMS.has(line.kind)

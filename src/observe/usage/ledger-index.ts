@@ -480,8 +480,10 @@ export class SettledTables {
     this.#rollups = new Rollups(db, SETTLED, options)
     this.#overall = new Rollups(db, SETTLED_OVERALL, options)
     this.#tag = db.prepare(
-      `INSERT INTO tagged VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-       ON CONFLICT DO UPDATE SET calls = calls + excluded.calls, cost = cost + excluded.cost,
+      `INSERT INTO tagged (unit, account, key, kind, value, calls, billions, rest,
+         prompt_tokens, completion_tokens) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT DO UPDATE SET calls = calls + excluded.calls,
+         billions = billions + excluded.billions, rest = rest + excluded.rest,
          ${['prompt_tokens', 'completion_tokens'].map(addedTo).join(', ')}`,
     )
     this.#isTagged = db.prepare(
@@ -549,7 +551,7 @@ export class SettledTables {
   costs(account: string): Map<string, Pico> {
     const sums = this.#db
       .prepare(
-        `SELECT key, sum(cost / 1000000000) AS billions, sum(cost % 1000000000) AS rest
+        `SELECT key, sum(billions) AS billions, sum(rest) AS rest
          FROM settled_day JOIN settled_group ON id = group_id WHERE account = ? GROUP BY key`,
       )
       .all(account) as unknown as readonly (Halves & { readonly key: string })[]
@@ -580,7 +582,16 @@ export class SettledTables {
         const value = this.#bounded(unit, account, kind, first[kind])
         const { prompt_tokens = null, completion_tokens = null } = quantities
         const tokens = [prompt_tokens, completion_tokens]
-        this.#tag.run(unit, account, first.group[1]!, kind, value, calls, cost, ...tokens)
+        this.#tag.run(
+          unit,
+          account,
+          first.group[1]!,
+          kind,
+          value,
+          calls,
+          ...partsOf(cost),
+          ...tokens,
+        )
       }
     }
   }
@@ -598,13 +609,19 @@ export class SettledTables {
   }
 }
 
+const BILLION = 1_000_000_000n
+
 export interface Halves {
   readonly billions: number
   readonly rest: number
 }
 
+function partsOf(cost: Pico): readonly [billions: bigint, rest: bigint] {
+  return [cost / BILLION, cost % BILLION]
+}
+
 export function wholeOf({ billions, rest }: Halves): Pico {
-  return BigInt(billions) * 1_000_000_000n + BigInt(rest)
+  return BigInt(billions) * BILLION + BigInt(rest)
 }
 
 /** The usage of a row without one. */
@@ -692,7 +709,7 @@ function overallOf(group: readonly string[]): readonly string[] {
 
 /** Values in the order of {@link SETTLED_SUMS}. */
 function valuesOf({ calls, cost, estimated, quantities }: Sums) {
-  return [calls, cost, estimated, ...QUANTITIES.map((name) => quantities[name] ?? null)]
+  return [calls, ...partsOf(cost), estimated, ...QUANTITIES.map((name) => quantities[name] ?? null)]
 }
 
 /** SQL that adds to a column; a quantity that was never reported stays NULL. */

@@ -172,7 +172,8 @@ function rankedIn(db: DatabaseSync, query: UsageQuery, parts: readonly Part[]): 
 /** The sum that ranks groups; for amounts it is not exact, because a whole may pass 64 bits. */
 function measureOf(metric: Metric, { of }: Source): string {
   const counted: readonly string[] = COUNTS
-  if (metric === 'cost_usd') return of === 'settled' ? 'total(s.cost)' : 'sum(s.calls)'
+  if (metric === 'cost_usd')
+    return of === 'settled' ? 'total(s.billions * 1e9 + s.rest)' : 'sum(s.calls)'
   const isThere = metric === 'calls' || counted.includes(metric) === (of === 'called')
   return isThere ? `total(s.${metric})` : 'sum(s.calls)'
 }
@@ -322,8 +323,8 @@ function settledColumns(source: Source, reported: ReadonlySet<string>): string[]
   const has = (name: string) => reported.has(name) && (!isTagged || isKept(name))
   return [
     'sum(s.calls)',
-    'sum(s.cost / 1000000000)',
-    'sum(s.cost % 1000000000)',
+    'sum(s.billions)',
+    'sum(s.rest)',
     isTagged ? '0' : 'sum(s.estimated)',
     ...QUANTITIES.map((name) => (has(name) ? `sum(s.${name})` : 'NULL')),
   ]

@@ -38,7 +38,7 @@ export interface TableSet {
 
 export const SETTLED: TableSet = { table: 'settled', rollups: ROLLUPS, groups: SETTLED_GROUPS }
 export const CALLED: TableSet = { table: 'called', rollups: ROLLUPS, groups: CALLED_GROUPS }
-/** Sums of all accounts together, because keys make up nearly all groups. A month of them might not fit into 64 bits. */
+/** Sums of all accounts together, because keys make up nearly all groups. */
 export const SETTLED_OVERALL = overall(SETTLED)
 export const CALLED_OVERALL = overall(CALLED)
 
@@ -67,8 +67,8 @@ export function startOf(rollup: Rollup, unit: number): number {
   return Date.UTC(Math.floor(unit / 12), unit % 12)
 }
 
-/** Columns of charges, and of circumstances. */
-export const SETTLED_SUMS = ['calls', 'cost', 'estimated', ...QUANTITIES]
+/** Columns of charges, and of circumstances. A cost is in `billions` of picodollars and the `rest`, which add up apart: no sum has a bound. */
+export const SETTLED_SUMS = ['calls', 'billions', 'rest', 'estimated', ...QUANTITIES]
 export const CALLED_SUMS = [...COUNTS, ...TOTAL_BUCKETS, ...FIRST_BUCKETS]
 
 /** Makes the sums of all accounts from those of each. Called inside a transaction. */

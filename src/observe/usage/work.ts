@@ -217,7 +217,7 @@ async function exchange({ shared }: Opened): Promise<void> {
 }
 
 /** Raised when files of the previous version cannot be continued. */
-const VERSION = 2
+const VERSION = 3
 
 const columns = (names: readonly string[], type: string) =>
   names.map((name) => `${name} ${type}`).join(', ')
@@ -236,7 +236,7 @@ const tables = ({ table, groups, rollups }: TableSet, values: string) =>
     .join('')
 
 const SETTLED_VALUES = [
-  'calls INTEGER NOT NULL, cost INTEGER NOT NULL, estimated INTEGER NOT NULL',
+  'calls INTEGER NOT NULL, billions INTEGER NOT NULL, rest INTEGER NOT NULL, estimated INTEGER NOT NULL',
   ...QUANTITIES.map((name) => `${name} ${name === 'seconds' ? 'REAL' : 'INTEGER'}`),
 ].join(', ')
 
@@ -249,7 +249,7 @@ const SCHEMA = `
   ${tables(CALLED, CALLED_VALUES)}
   ${OVERALL}
   CREATE TABLE tagged (unit INTEGER NOT NULL, account TEXT NOT NULL, key TEXT NOT NULL,
-    kind TEXT NOT NULL, value TEXT NOT NULL, calls INTEGER NOT NULL, cost INTEGER NOT NULL,
+    kind TEXT NOT NULL, value TEXT NOT NULL, calls INTEGER NOT NULL, billions INTEGER NOT NULL, rest INTEGER NOT NULL,
     prompt_tokens INTEGER, completion_tokens INTEGER,
     PRIMARY KEY (unit, account, kind, value, key)) STRICT, WITHOUT ROWID;
   CREATE INDEX tagged_account ON tagged (account, unit);
@@ -330,7 +330,7 @@ function openFile(file: string): DatabaseSync {
     const { user_version: version } = db.prepare('PRAGMA user_version').get()!
     if (Number(version) > VERSION) throw new Error(`${file} was written by a newer version`)
     if (version === 0) db.exec(`BEGIN; ${SCHEMA}; COMMIT`)
-    if (version === 1) addOverall(db)
+    if (version === 1 || version === 2) renew(db, version)
     db.exec(ADDED)
     return db
   } catch (error) {
@@ -339,12 +339,21 @@ function openFile(file: string): DatabaseSync {
   }
 }
 
-/** Adds the sums of all accounts, which files of version 1 lack. */
-function addOverall(db: DatabaseSync): void {
+/** Parts a cost into two columns. Files of version 1 lack the sums of all accounts too. */
+function renew(db: DatabaseSync, version: number): void {
+  const sets = version === 1 ? [SETTLED] : [SETTLED, SETTLED_OVERALL]
+  const parted = sets.flatMap(({ table, rollups }) => rollups.map((rollup) => `${table}_${rollup}`))
   transact(db, () => {
-    db.exec(OVERALL)
-    addUp(db, SETTLED, SETTLED_OVERALL, SETTLED_SUMS)
-    addUp(db, CALLED, CALLED_OVERALL, CALLED_SUMS)
+    for (const table of [...parted, 'tagged']) {
+      db.exec(`ALTER TABLE ${table} RENAME COLUMN cost TO rest;
+        ALTER TABLE ${table} ADD COLUMN billions INTEGER NOT NULL DEFAULT 0;
+        UPDATE ${table} SET billions = rest / 1000000000, rest = rest % 1000000000`)
+    }
+    if (version === 1) {
+      db.exec(OVERALL)
+      addUp(db, SETTLED, SETTLED_OVERALL, SETTLED_SUMS)
+      addUp(db, CALLED, CALLED_OVERALL, CALLED_SUMS)
+    }
     db.exec(`PRAGMA user_version = ${VERSION}`)
   })
 }
@@ -456,8 +465,9 @@ function failuresSince(db: DatabaseSync, from: number): readonly FailureSum[] {
 
 // Money of one account over time: bookings, spend and balance.
 
-const HALVES = (column: string) =>
-  `coalesce(sum(${column} / 1000000000), 0) AS billions, coalesce(sum(${column} % 1000000000), 0) AS rest`
+const COST = 'coalesce(sum(billions), 0) AS billions, coalesce(sum(rest), 0) AS rest'
+const AMOUNT = `coalesce(sum(amount / 1000000000), 0) AS billions,
+  coalesce(sum(amount % 1000000000), 0) AS rest`
 
 /** @param from ms since epoch, with `to` half-open */
 function statementOf(db: DatabaseSync, account: string, from: number, to: number): Statement {
@@ -465,14 +475,14 @@ function statementOf(db: DatabaseSync, account: string, from: number, to: number
   const bookings = bookingsIn(db, account, from, to)
   const models = spentOn(
     db,
-    `SELECT model AS name, sum(calls) AS calls, ${HALVES('cost')}
+    `SELECT model AS name, sum(calls) AS calls, ${COST}
      FROM settled_day JOIN settled_group ON id = group_id
      WHERE account = ? AND unit >= ? AND unit < ? GROUP BY model`,
     [account, ...days],
   )
   const tags = spentOn(
     db,
-    `SELECT value AS name, sum(calls) AS calls, ${HALVES('cost')}
+    `SELECT value AS name, sum(calls) AS calls, ${COST}
      FROM tagged WHERE account = ? AND unit >= ? AND unit < ? AND kind = 'tag' GROUP BY value`,
     [account, ...days],
   )
@@ -499,7 +509,7 @@ function balancesOf(
   const last = unitOf(rollup, to - 1)
   const spent = db
     .prepare(
-      `SELECT unit, ${HALVES('cost')} FROM settled_${rollup} JOIN settled_group ON id = group_id
+      `SELECT unit, ${COST} FROM settled_${rollup} JOIN settled_group ON id = group_id
        WHERE account = ? AND unit >= ? AND unit <= ? GROUP BY unit`,
     )
     .all(account, first, last) as unknown as readonly (Halves & { readonly unit: number })[]
@@ -521,11 +531,11 @@ function balanceAt(
   at: number,
 ): Pico {
   const booked = db
-    .prepare(`SELECT ${HALVES('amount')} FROM booking WHERE account = ? AND at < ?`)
+    .prepare(`SELECT ${AMOUNT} FROM booking WHERE account = ? AND at < ?`)
     .get(account, at) as unknown as Halves
   const spent = db
     .prepare(
-      `SELECT ${HALVES('cost')} FROM settled_${rollup} JOIN settled_group ON id = group_id
+      `SELECT ${COST} FROM settled_${rollup} JOIN settled_group ON id = group_id
        WHERE account = ? AND unit < ?`,
     )
     .get(account, unitOf(rollup, at)) as unknown as Halves

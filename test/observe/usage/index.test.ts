@@ -195,7 +195,7 @@ describe('the index of usage', () => {
     await first.check()
     await first.close()
     const db = new DatabaseSync(join(tables, 'usage.db'))
-    db.exec('UPDATE settled_day SET cost = cost + 7 WHERE cost = 40')
+    db.exec('UPDATE settled_day SET rest = rest + 7 WHERE rest = 40')
     db.close()
     const second = await indexOf(path, tables)
     expect(await second.check()).toMatchObject({ agrees: true })

@@ -103,6 +103,10 @@ it('adds the sums of all accounts up in a file of version 1, which has none', as
     for (const table of ['hour', 'day', 'group'])
       first.db.exec(`DROP TABLE ${name}_overall_${table}`)
   }
+  for (const table of ['settled_hour', 'settled_day', 'settled_month', 'tagged']) {
+    first.db.exec(`UPDATE ${table} SET rest = billions * 1000000000 + rest;
+      ALTER TABLE ${table} DROP COLUMN billions; ALTER TABLE ${table} RENAME COLUMN rest TO cost`)
+  }
   first.db.exec('PRAGMA user_version = 1')
   first.close()
   const { db, close } = openTables(path)

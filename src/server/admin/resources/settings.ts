@@ -1,7 +1,7 @@
 /** Descriptions of the settings of accounts and keys, and what follows from them. */
 import * as v from 'valibot'
 import { isMoment } from '../../../errors/moments.ts'
-import { formatPico, MAX_AMOUNT, parsePico } from '../../../money/amounts.ts'
+import { formatPico, MAX_AMOUNT, parsePico, type Pico } from '../../../money/amounts.ts'
 import type { Right } from './rights.ts'
 
 /** A setting in requests, in records and in answers. It is stored and shown as it is written, unless a member says otherwise. */
@@ -130,7 +130,9 @@ export const second = (at: number): string => moment(at).replace('.000Z', 'Z')
 const USD =
   `a decimal string of USD above 0 and at most ${formatPico(MAX_AMOUNT)}, such as "10.00", ` +
   'with at most 12 fractional digits'
+const CAP = USD.replace(` and at most ${formatPico(MAX_AMOUNT)}`, '')
 const USD_OR_NOTHING = USD.replace('above 0', 'of at least 0')
+const CAP_OR_NOTHING = CAP.replace('above 0', 'of at least 0')
 const SIGNED_USD = USD.replace('above 0 and', 'other than 0,').replace(
   'such as',
   'negative to take away, such as',
@@ -144,7 +146,7 @@ export const usd = v.pipe(v.string(USD), v.check(isAmount, USD))
 /** An amount of USD of at least 0, as text. */
 export const usdOrNothing = v.pipe(
   v.string(USD_OR_NOTHING),
-  v.check(isAmountOrNothing, USD_OR_NOTHING),
+  v.check((amount) => isUsd(amount, MAX_AMOUNT), USD_OR_NOTHING),
 )
 /** An amount of USD above or below 0, as text. */
 export const signedUsd = v.pipe(
@@ -196,9 +198,14 @@ type SpendCap = v.InferOutput<ReturnType<typeof spendCap<typeof usd>>>
 /** The setting of a spend cap, without its option. Its amount is text, so that a client can send back what it read. */
 export const SPEND_CAP = {
   stored: 'spendCap',
-  schema: spendCap(usd),
+  schema: spendCap(v.pipe(v.string(CAP), v.check(isCap, CAP))),
   // With 0, every call is refused.
-  record: spendCap(usdOrNothing),
+  record: spendCap(
+    v.pipe(
+      v.string(CAP_OR_NOTHING),
+      v.check((amount) => isUsd(amount), CAP_OR_NOTHING),
+    ),
+  ),
   show: ({ usd, scope }: SpendCap) => ({
     usd: formatPico(parsePico(usd)),
     scope,
@@ -214,12 +221,18 @@ export const NOTE = {
 } as const
 
 function isAmount(amount: string): boolean {
-  return isAmountOrNothing(amount) && parsePico(amount) > 0n
+  return isUsd(amount, MAX_AMOUNT) && parsePico(amount) > 0n
 }
 
-function isAmountOrNothing(amount: string): boolean {
+function isCap(amount: string): boolean {
+  return isUsd(amount) && parsePico(amount) > 0n
+}
+
+/** @param most absent for an amount that bounds a sum: sums have no bound */
+function isUsd(amount: string, most?: Pico): boolean {
   try {
-    return parsePico(amount) <= MAX_AMOUNT
+    const pico = parsePico(amount)
+    return most === undefined || pico <= most
   } catch {
     return false
   }
