@@ -1,5 +1,8 @@
 /** Accounts and keys before the first request: those of the configuration's seed, else one account for a first look. */
-import { toKeyChange } from '../accounts/stored.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { hashSecret } from '../accounts/secrets.ts'
+import { toKeyChange, type Account, type Key } from '../accounts/stored.ts'
+import { KEY_SETTINGS } from '../server/admin/resources/key.ts'
 import type { Config } from '../config/config.ts'
 import { ConfigError, GatewayError } from '../errors/errors.ts'
 import type { Gateway } from './gateway.ts'
@@ -68,6 +71,8 @@ async function seedFrom(
     const isThere = async () => (await accounts.account(id)) !== undefined
     if (await made(`account "${id}"`, isThere, () => accounts.createAccount({ id, name }))) {
       created.accounts.push(id)
+    } else {
+      warn(gateway, `account "${id}"`, nameDifference(name, await accounts.account(id)))
     }
     // The reference makes the top-up idempotent, also after an interrupted start.
     if (credits !== undefined) await credit(gateway, id, credits)
@@ -76,9 +81,50 @@ async function seedFrom(
       const isMade = async () => (await accounts.key(key)) !== undefined
       const make = () => accounts.createKey(id, { ...toKeyChange(settings), ...own })
       if (await made(`key "${key}"`, isMade, make)) created.keys.push(key)
+      else warn(gateway, `key "${key}"`, differences(id, own, settings, await accounts.key(key)))
     }
   }
   return created
+}
+
+/** Tells the operator that the store has something else than the file, which has no effect then. */
+function warn({ runtime }: Gateway, what: string, members: readonly string[]): void {
+  if (members.length === 0) return
+  const message = `seed: ${what} differs from the store in ${members.join(', ')}; the store is used. Change it by the command line, the console or the API.`
+  runtime.log.warn(message)
+}
+
+function nameDifference(name: string | undefined, stored: Account | Key | undefined): string[] {
+  return name === undefined || !stored || stored.name === name ? [] : ['name']
+}
+
+/** Members of a seeded key whose stored value is another one. The secret is compared by its hash. */
+function differences(
+  account: string,
+  {
+    name,
+    secret,
+    sha256,
+  }: { name: string; secret?: string | undefined; sha256?: string | undefined },
+  settings: Parameters<typeof toKeyChange>[0],
+  stored: Key | undefined,
+): string[] {
+  if (!stored) return []
+  const wanted = toKeyChange(settings) as Readonly<Record<string, unknown>>
+  const present = stored as unknown as Readonly<Record<string, unknown>>
+  const changed = Object.entries({ disabled: { stored: 'disabled' }, ...KEY_SETTINGS }).flatMap(
+    ([member, { stored: kept }]) => {
+      const isSame = wanted[kept] === undefined || isDeepStrictEqual(wanted[kept], present[kept])
+      return isSame ? [] : [member]
+    },
+  )
+  const hash = sha256 ?? hashSecret(secret!)
+  return [
+    ...(stored.account === account ? [] : ['account']),
+    ...(stored.sha256 === hash ? [] : ['secret']),
+    ...nameDifference(name, stored),
+    ...changed,
+  ]
 }
 
 async function credit({ runtime }: Gateway, account: string, usd: string): Promise<void> {

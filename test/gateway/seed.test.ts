@@ -138,6 +138,36 @@ describe('the seed of a configuration', () => {
     expect(await runtime.accounts.key('laptop')).toMatchObject({ disabled: true, name: 'Renamed' })
   })
 
+  it('is compared with what is stored, and a start warns of each difference', async () => {
+    const [one, two] = [await madeSecret(), await madeSecret()]
+    const key = (secret: string, more = {}) => ({ id: 'laptop', name: 'Laptop', secret, ...more })
+    const seedOf = (keys: object[], name = 'Me') =>
+      ({ seed: { accounts: [{ id: 'me', name, keys }] } }) as UserConfig
+    const cap = {
+      spend_cap: { usd: '1', scope: 'day' },
+      policy: { version: 1, maxOutputTokens: 9 },
+    }
+    const first = seedOf([key(one.secret, cap)])
+    const { runtime } = await start(first)
+    const lines: string[] = []
+    runtime.log.warn = ((message: string) => void lines.push(message)) as typeof runtime.log.warn
+    await seed(gateway!, TERMINAL)
+    await seed(gateway!, TERMINAL)
+    expect(lines).toEqual([])
+    const changed = { ...cap, spend_cap: { usd: '2', scope: 'day' }, rpm_limit: 3 }
+    await gateway!.reload(loaded({ ...MOCK_CONFIG, ...seedOf([key(two.secret, changed)], 'Ada') }))
+    await seed(gateway!, TERMINAL)
+    expect(lines.filter((line) => line.startsWith('seed:'))).toEqual([
+      expect.stringContaining('account "me" differs from the store in name; the store is used'),
+      expect.stringMatching(
+        /key "laptop" differs from the store in secret, .*rpm_limit.*; the store/,
+      ),
+    ])
+    expect(lines.join()).toContain('spend_cap')
+    expect(lines.join()).not.toContain('policy')
+    for (const { secret } of [one, two]) expect(lines.join()).not.toContain(secret)
+  })
+
   it('says which key has a policy that cannot be used', async () => {
     const { secret } = await madeSecret()
     const keys = [{ id: 'laptop', name: 'Laptop', secret, policy: { version: 3 } }]
