@@ -384,11 +384,28 @@ describe.skipIf(!certificate)('certificates', () => {
     const base = `https://localhost:${await server.listen()}/v1`
     await using trusting = await gatewayTo(base, { tls: { ca: local.cert } })
     expect((await ask(trusting)).status).toBe(200)
-    await using other = await gatewayTo(base, {})
-    expect((await ask(other)).status).toBe(502)
-    expect(other.logged.join('\n')).toContain(
-      `DEPTH_ZERO_SELF_SIGNED_CERT ${new URL(base).host}: the certificate is of an authority that is not known: egress.tls.ca`,
-    )
+    await using other = await createTestGateway({
+      ...configOf(base, {}),
+      admin: { token: 'planted-token' },
+    })
+    const answers = [await ask(other), await ask(other), await ask(other)]
+    expect(answers.map(({ status }) => status)).toEqual([502, 502, 502])
+    const why = `DEPTH_ZERO_SELF_SIGNED_CERT ${new URL(base).host}: the certificate is of an authority that is not known: egress.tls.ca`
+    expect(other.logged.join('\n')).toContain(why)
+    expect(answers[0]!.text).not.toContain('CERT')
+    const read = async (path: string) =>
+      (await other.ask('GET', `/admin${path}`, { key: 'planted-token' })).json.data
+    const id = answers[0]!.headers['x-service-request-id']
+    await eventually(async () => {
+      expect((await read(`/requests/${String(id)}`)).attempts).toContainEqual(
+        expect.objectContaining({ message: why }),
+      )
+    })
+    expect(JSON.stringify(await read('/models'))).toContain(why)
+    await eventually(async () => {
+      const [alert] = await read('/alerts')
+      expect([alert.kind, alert.message]).toEqual(['model.down', expect.stringContaining(why)])
+    })
   })
 
   test('of the client are sent where a server demands one', async () => {
