@@ -18,7 +18,7 @@ import { UpstreamFailure } from '../errors/errors.ts'
 import { inTime } from '../lifetime/scope.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
 import type { Provider } from '../plugin.ts'
-import type { InstanceWay } from '../upstream/egress.ts'
+import { waysInWords } from '../upstream/egress.ts'
 import { settingsOf, type Setting } from '../config/settings.ts'
 
 const CONFIG_FILE = 'gateway.config.yaml'
@@ -77,7 +77,7 @@ export async function check(args: Arguments): Promise<void> {
       (all ? '' : vendorLines(models)),
   )
   process.stdout.write(settingsTable(others))
-  process.stdout.write(waysInWords(ways))
+  if (ways.length > 0) process.stdout.write(`\n${waysInWords(ways).join('\n')}\n`)
   for (const text of loaded.network.warnings) process.stdout.write(`warning: ${text}\n`)
   process.stdout.write(remarks(shown, warnings, logins))
   refuseWarnings(args, count)
@@ -379,24 +379,6 @@ function settingsTable(settings: readonly Setting[]): string {
       originInWords(origin),
     ])
   return rows.length === 0 ? '' : `\n${table(['SETTING', 'VALUE', 'FROM'], rows)}`
-}
-
-/** One line for each way, with the instances that take it. */
-function waysInWords(ways: readonly InstanceWay[]): string {
-  const byWay = Map.groupBy(ways, ({ via, why, by }) => {
-    const reason =
-      by === undefined
-        ? why === 'none'
-          ? ''
-          : ` (${why})`
-        : ` (${why === 'bypass' ? 'bypass ' : ''}${by})`
-    return `${via === null ? 'direct' : `via ${via}`}${reason}`
-  })
-  if (byWay.size === 0) return ''
-  const lines = [...byWay].map(
-    ([way, all]) => `${all.map(({ instance }) => instance).join(', ')}: ${way}`,
-  )
-  return `\n${lines.join('\n')}\n`
 }
 
 /** An origin in a few words, such as `gateway.config.yaml` or `OPENAI_API_KEY`. */

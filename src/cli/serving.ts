@@ -9,6 +9,7 @@ import { LostState } from '../errors/errors.ts'
 import { createGateway, type Gateway, type WorkerPlace } from '../gateway/gateway.ts'
 import { idleGuards } from '../guard/policy-check.ts'
 import { seed, type SeedReport } from '../gateway/seed.ts'
+import { waysInWords } from '../upstream/egress.ts'
 import { callableUrl, started, welcome } from '../gateway/welcome.ts'
 import { lintOfWritten } from '../models/lint.ts'
 import { priceChanges, type PriceChange } from '../models/price-changes.ts'
@@ -65,8 +66,12 @@ export function freeStartMemory({ running }: Gateway): NodeJS.Timeout {
 }
 
 export function warnOfConfiguration(gateway: Gateway): void {
-  const { log, catalog } = gateway.runtime
+  const { log, catalog, egress } = gateway.runtime
   if (catalog.all().length === 0) log.warn(NO_MODELS)
+  for (const text of gateway.loaded.network.warnings) log.warn(text)
+  // Without a proxy every way is the usual one.
+  const isUsual = egress.ways.every(({ via }) => via === null)
+  if (!isUsual) for (const line of waysInWords(egress.ways)) log.info(line)
   warnOfEntries(gateway)
 }
 

@@ -25,9 +25,18 @@ interface Way {
 }
 
 /** The way of one configured instance. */
-export interface InstanceWay extends Way {
+interface InstanceWay extends Way {
   /** Its name; for anything but a provider with its kind before it, such as `sink:slack`. */
   readonly instance: string
+}
+
+/** One line for each way, with the instances that take it. */
+export function waysInWords(ways: readonly InstanceWay[]): string[] {
+  const byWay = Map.groupBy(ways, ({ via, why, by }) => {
+    const reason = why === 'bypass' ? `bypass ${by}` : (by ?? (why === 'none' ? '' : why))
+    return `${via === null ? 'direct' : `via ${via}`}${reason && ` (${reason})`}`
+  })
+  return [...byWay].map(([way, all]) => `${all.map(({ instance }) => instance).join(', ')}: ${way}`)
 }
 
 /** Connections to one origin. */
