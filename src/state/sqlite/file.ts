@@ -265,10 +265,10 @@ const MIGRATIONS: readonly string[] = [
     at INTEGER NOT NULL,
     reason TEXT NOT NULL,
     PRIMARY KEY (account, reference)
-  ) STRICT, WITHOUT ROWID;`,
+  ) STRICT, WITHOUT ROWID;
 
-  // Ids of the actors of changes, and of their sessions.
-  `ALTER TABLE audit ADD COLUMN actor_id TEXT;
+  -- ids of the actors of changes, and of their sessions
+  ALTER TABLE audit ADD COLUMN actor_id TEXT;
   ALTER TABLE audit ADD COLUMN session TEXT;`,
 ]
 
