@@ -1,5 +1,4 @@
 /** The start and the end of a process that serves, alone or as one of several. */
-import type { ConsolaInstance } from 'consola'
 import { executionAsyncResource } from 'node:async_hooks'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -12,6 +11,7 @@ import { seed, type SeedReport } from '../gateway/seed.ts'
 import { waysInWords } from '../upstream/egress.ts'
 import { callableUrl, started, welcome } from '../gateway/welcome.ts'
 import { lintOfWritten } from '../models/lint.ts'
+import type { Runtime } from '../pipeline/pipeline.ts'
 import { priceChanges, type PriceChange } from '../models/price-changes.ts'
 import { tokensOf } from '../server/admin/auth.ts'
 import { signInLink } from '../server/admin/session.ts'
@@ -85,8 +85,8 @@ export async function prepareState(
   isSeen: boolean,
   demo?: Demo,
 ): Promise<SeedReport> {
-  const { prices, catalog, log } = gateway.runtime
-  logPrices(log, await prices.exchange(catalog.at().all()))
+  const { prices, catalog } = gateway.runtime
+  logPrices(gateway.runtime, await prices.exchange(catalog.at().all()))
   if (demo) return demo.report(isSeen)
   return seed(gateway, {
     secret: process.env.SLUICEGATE_FIRST_KEY || undefined,
@@ -99,11 +99,11 @@ export async function withChangesLogged(
   gateway: Gateway,
   change: () => Promise<void> | void,
 ): Promise<void> {
-  const { prices, log, catalog } = gateway.runtime
+  const { prices, catalog } = gateway.runtime
   const before = catalog.at().all()
   await change()
   const after = gateway.runtime.catalog.at().all()
-  logPrices(log, priceChanges(before, after))
+  logPrices(gateway.runtime, priceChanges(before, after))
   warnOfEntries(gateway)
   await prices.exchange(after)
 }
@@ -151,8 +151,20 @@ function warnOfEntries({ runtime: { catalog, guards, log } }: Gateway): void {
   }
 }
 
-function logPrices(log: ConsolaInstance, changes: readonly PriceChange[]): void {
-  for (const { text, isSuspicious } of changes) {
+/** Models that a person wrote, or that were called, have a line for each change; the others of a vendor one line together. */
+function logPrices({ log, catalog, metrics }: Runtime, changes: readonly PriceChange[]): void {
+  const called = metrics.calls.outcomes()
+  const isTold = (model: string) => called.has(model) || catalog.get(model)?.wildcard === undefined
+  const others = changes.filter(({ model }) => !isTold(model))
+  for (const [vendor, some] of Map.groupBy(others, ({ model }) =>
+    model.slice(0, model.indexOf('/')),
+  )) {
+    const models = new Set(some.map(({ model }) => model)).size
+    log.info(
+      `price: ${vendor}/*: ${models === 1 ? '1 model has' : `${models} models have`} other prices`,
+    )
+  }
+  for (const { text, isSuspicious } of changes.filter(({ model }) => isTold(model))) {
     if (isSuspicious) log.warn(`price-moved: ${text}`)
     else log.info(`price: ${text}`)
   }

@@ -4,6 +4,7 @@ import type { Model } from './catalog.ts'
 
 /** A price of a model that is another one than before. */
 export interface PriceChange {
+  readonly model: string
   /** Such as `openai/gpt-6-sol completion 0.00001 → 0.000012 (+20 %)`. */
   readonly text: string
   /** More than ten times as much or as little, from or to 0, or gone: probably a mistake. */
@@ -20,16 +21,22 @@ export function priceChanges(before: readonly Priced[], after: readonly Priced[]
     if (!old) return []
     const now = pricesOf(prices)
     const names = new Set([...old.keys(), ...now.keys()])
-    return [...names].flatMap((name) => changeOf(`${id} ${name}`, old.get(name), now.get(name)))
+    return [...names].flatMap((name) => changeOf(id, name, old.get(name), now.get(name)))
   })
 }
 
-function changeOf(name: string, from: bigint | undefined, to: bigint | undefined): PriceChange[] {
+function changeOf(
+  model: string,
+  name: string,
+  from: bigint | undefined,
+  to: bigint | undefined,
+): PriceChange[] {
   if (from === to) return []
   const isSuspicious =
     from !== undefined &&
     (to === undefined || from === 0n || to === 0n || to > 10n * from || from > 10n * to)
-  return [{ text: `${name} ${shown(from)} → ${shown(to)}${percent(from, to)}`, isSuspicious }]
+  const text = `${model} ${name} ${shown(from)} → ${shown(to)}${percent(from, to)}`
+  return [{ model, text, isSuspicious }]
 }
 
 function shown(price: bigint | undefined): string {

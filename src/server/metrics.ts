@@ -32,7 +32,10 @@ export function familiesOf(gateway: Gateway): readonly MetricFamily[] {
 
 function gaugesOf({ runtime, bodies, startedAt, stopping, version }: Gateway): Gauge[] {
   const { catalog, routing, ledger } = runtime
-  const deployments = catalog.all().flatMap((model) => model.deployments)
+  // A vendor's key brings hundreds of models: those without a call have no series.
+  const called = runtime.metrics.calls.outcomes()
+  const models = catalog.all().filter(({ id, wildcard }) => !wildcard || called.has(id))
+  const deployments = models.flatMap((model) => model.deployments)
   const up = deployments.map((one) => [one.id, routing.healthOf(one).isOpen() ? 1 : 0] as const)
   return [
     {

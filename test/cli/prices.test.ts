@@ -256,4 +256,10 @@ describe('a gateway with a price list and models of whole vendors', () => {
     await expect.poll(gateway.said).toContain('acme/echo request 0.002 → 0.004 (+100 %)')
     expect(await cost()).toBe(0.004)
   })
+
+  it('are counted in the log by vendor, where no call was made', async () => {
+    const { cwd, gateway } = await serve()
+    await writeFile(join(cwd, 'prices.json'), listOf('0.002'))
+    await expect.poll(gateway.said).toContain('price: acme/*: 1 model has other prices')
+  })
 })
