@@ -130,7 +130,7 @@ export class Generations {
     routing.retain(fresh.runtime.catalog, (provider) =>
       isDeepStrictEqual(before[provider], after[provider]),
     )
-    for (const watch of this.#watchers) watch()
+    for (const changed of this.#watchers) changed()
     this.#retired.add(old)
     if (old.calls === 0) this.#retire(old)
   }

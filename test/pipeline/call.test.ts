@@ -103,6 +103,7 @@ const REQUESTS: Readonly<Record<string, readonly AskOptions[]>> = {
     { body: { model: 'mock/echo', input: 'hi' } },
     { body: { model: 'mock/echo', input: 'hi', stream: true } },
   ],
+  'POST /v1/responses/compact': [{ body: { model: 'mock/echo', input: 'hi' } }],
   'POST /v1/completions': [
     { body: { model: 'mock/text', prompt: 'hi' } },
     { body: { model: 'mock/text', prompt: 'hi', stream: true } },
