@@ -480,6 +480,19 @@ export const COMMANDS: readonly Command[] = [
     'acceptLedger',
   ),
   remote('ledger outbox', 'Show settlements that the ledger has not confirmed yet.', 'showOutbox'),
+  remote(
+    'ledger book',
+    'Book a settlement that is quarantined in the outbox: it was not booked before.',
+    'bookWaiting',
+    ['request'],
+  ),
+  remote(
+    'ledger drop',
+    'Give up a settlement that is quarantined in the outbox: it was booked before.',
+    'dropWaiting',
+    ['request'],
+    { reason: { value: 'text', help: 'for the audit log (required)' } },
+  ),
   {
     name: 'import litellm',
     help: 'Take over the configuration and the keys of a LiteLLM proxy.',

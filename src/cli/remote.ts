@@ -245,7 +245,33 @@ export async function acceptLedger(admin: Admin, args: Arguments): Promise<void>
 /** `ledger outbox`: settlements that the ledger has not confirmed yet. */
 export async function showOutbox(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/ledger/outbox')
-  print(args, data, () => card(data))
+  const { quarantined, ...counts } = data
+  const rows = quarantined.map((one: any) => [one.at, one.account_id, one.request_id, one.cost_usd])
+  const headings = ['AT', 'ACCOUNT', 'REQUEST', 'COST']
+  print(args, data, () =>
+    rows.length > 0
+      ? `${card(counts)}\nQuarantined, for "ledger book" or "ledger drop":\n${table(headings, rows)}`
+      : card(counts),
+  )
+}
+
+/** `ledger book` */
+export async function bookWaiting(admin: Admin, args: Arguments): Promise<void> {
+  const [request = ''] = args.positionals
+  const path = `/ledger/outbox/${encodeURIComponent(request)}/book`
+  const { data } = await admin.ask('POST', path, {})
+  const how = data.state === 'duplicate' ? 'was booked before' : 'is booked'
+  print(args, data, () => `${request} ${how}, with ${JSON.stringify(data.cost_usd)} USD.\n`)
+}
+
+/** `ledger drop` @throws CommandError without a reason */
+export async function dropWaiting(admin: Admin, args: Arguments): Promise<void> {
+  const [request = ''] = args.positionals
+  const { reason } = args.text
+  if (!reason) throw new CommandError('Say why: --reason <text>.')
+  const path = `/ledger/outbox/${encodeURIComponent(request)}`
+  const { data } = await admin.ask('DELETE', path, { reason })
+  print(args, data, () => `${request} is dropped; the log of the gateway has it.\n`)
 }
 
 function stateOf({ disabled, expires_at }: any): string {

@@ -109,6 +109,13 @@ function orphanExamples(example: Example): void {
     expect(all.filter(({ account }) => account === 'acct')).toEqual(own)
     expect(all.filter(({ account }) => account === 'other')).toMatchObject([second])
     expect(all).toHaveLength(3)
+    // A call whose gateway came back after its lease had expired was charged: it is no orphan.
+    const late = { ...first, account: 'acct', key: 'key', day: past.day(), cost: 3n }
+    await ledger.settle({ ...late, usage: usageAt(first.at) })
+    expect((await collect(ledger.orphans('acct'))).map(({ request }) => request)).toEqual([
+      third.request,
+    ])
+    expect(await ledger.verify()).toEqual([])
   })
 }
 

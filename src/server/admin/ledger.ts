@@ -1,8 +1,9 @@
 import * as v from 'valibot'
 import { LedgerDoubted } from '../../errors/errors.ts'
-import { usdJson } from '../../money/money.ts'
+import { formatPico, usdJson } from '../../money/money.ts'
 import { StateChanged } from '../../state/ledger/doubt.ts'
 import { note } from './audit.ts'
+import { outboxView, quarantinedView } from './views.ts'
 import type { LedgerRow, Orphan } from '../../state/ledger/ledger.ts'
 import {
   checkParameters,
@@ -21,6 +22,7 @@ import {
   type AdminRequest,
   bodyOf,
   read,
+  missing,
   type Routes,
   needs,
 } from './route.ts'
@@ -33,6 +35,9 @@ export const ledgerRoutes: Routes = {
   '/ledger/orphans': { GET: needs('read', listOrphans) },
   '/ledger/state': { GET: needs('read', async ({ runtime }) => stateOf(runtime)) },
   '/ledger/accept': { POST: needs('config', accept) },
+  '/ledger/outbox': { GET: needs('read', listOutbox) },
+  '/ledger/outbox/:id': { DELETE: needs('config', dropWaiting) },
+  '/ledger/outbox/:id/book': { POST: needs('config', bookWaiting) },
 }
 
 const PARAMETERS = new Set(['limit', 'before', 'kind', 'key', 'from', 'to', 'format'])
@@ -128,6 +133,34 @@ async function accept(request: AdminRequest): Promise<Answer> {
   const after = { kind: accepted.kind, known: accepted.id, found }
   await note(request, { action: 'ledger.accept', object: 'ledger', after })
   return stateOf(request.runtime)
+}
+
+/** Settlements of this gateway that are not booked yet. */
+function listOutbox({ gateway, runtime }: AdminRequest): Answer {
+  const quarantined = runtime.ledger.quarantined().map(quarantinedView)
+  return { body: { data: { ...outboxView(gateway), quarantined } } }
+}
+
+async function bookWaiting(request: AdminRequest): Promise<Answer> {
+  const { runtime, id } = request
+  const settled = await runtime.ledger.bookQuarantined(id)
+  if (!settled) throw missing('quarantined settlement', id)
+  const { state, cost } = settled
+  const after = { state, usd: formatPico(cost) }
+  await note(request, { action: 'outbox.book', object: `request:${id}`, after })
+  return { body: { data: { request_id: id, state, cost_usd: usdJson(cost) } } }
+}
+
+const dropping = v.strictObject({ reason: v.pipe(v.string('a text'), v.minLength(1, 'a text')) })
+
+async function dropWaiting(request: AdminRequest): Promise<Answer> {
+  const { runtime, id } = request
+  const { reason } = read(dropping, await bodyOf(request))
+  const dropped = runtime.ledger.dropQuarantined(id, reason)
+  if (!dropped) throw missing('quarantined settlement', id)
+  const after = { account: dropped.account, usd: formatPico(dropped.cost), reason }
+  await note(request, { action: 'outbox.drop', object: `request:${id}`, after })
+  return { body: { data: quarantinedView(dropped) } }
 }
 
 async function verify(request: AdminRequest): Promise<Answer> {

@@ -3,7 +3,9 @@ import { Unavailable } from '../../errors/errors.ts'
 import type { UsageQuestions } from '../../observe/usage/work.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import type { Outbox } from './resources/gateway.ts'
-import { momentOrNull } from './resources/settings.ts'
+import { moment, momentOrNull } from './resources/settings.ts'
+import { usdJson } from '../../money/money.ts'
+import type { Settlement } from '../../state/ledger/ledger.ts'
 
 /** The hour of each key's last charge by id, ms since epoch. Undefined where usage is not kept, or cannot be read. */
 export async function lastUsed(
@@ -31,6 +33,13 @@ export function lastUsedAt(
 export function outboxView({ runtime }: Gateway): Outbox {
   const { ok, outbox, oldestMs } = runtime.ledger.health()
   return { ok, outbox, oldest_ms: oldestMs }
+}
+
+/** A settlement that an operator has to decide about. */
+export function quarantinedView({ request, account, key, cost, usage }: Settlement) {
+  const { at, model } = usage
+  const amount = { cost_usd: usdJson(cost) }
+  return { request_id: request, account_id: account, key_id: key, at: moment(at), model, ...amount }
 }
 
 // Names of keys beside their ids, for people who read a list, a plot or a report.

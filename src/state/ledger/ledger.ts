@@ -292,7 +292,7 @@ export interface LedgerRow {
   readonly note?: string
 }
 
-/** The row of a call that was admitted and never ended: its gateway was killed, or lost its lease. */
+/** The row of a call that was never settled: its gateway was killed, or lost its lease and did not come back. */
 export interface Orphan extends LedgerRow {
   readonly account: string
 }
@@ -397,6 +397,12 @@ export interface Ledger {
   verify(account?: string): Promise<readonly Discrepancy[]>
   /** Orphans of one account or of all, newest first within an account. */
   orphans(account?: string): AsyncIterable<Orphan>
+  /** Settlements that may have been booked, and are too old for the store to tell: an operator decides about each. */
+  quarantined(): readonly Settlement[]
+  /** Books one of them. @throws Unavailable. @returns undefined where there is none */
+  bookQuarantined(request: RequestId): Promise<Settled | undefined>
+  /** Gives one of them up, with a line of the log. @returns undefined where there is none */
+  dropQuarantined(request: RequestId, reason: string): Settlement | undefined
   /** The durable state as of one moment, without leases, holds and rate logs. */
   export(): AsyncIterable<LedgerItem>
   /**

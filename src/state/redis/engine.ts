@@ -372,6 +372,18 @@ export class RedisLedger implements Ledger {
     return this.#history.orphans(account)
   }
 
+  quarantined(): readonly Settlement[] {
+    return this.#outbox.quarantined()
+  }
+
+  bookQuarantined(request: RequestId): Promise<Settled | undefined> {
+    return this.#outbox.bookQuarantined(request)
+  }
+
+  dropQuarantined(request: RequestId, reason: string): Settlement | undefined {
+    return this.#outbox.dropQuarantined(request, reason)
+  }
+
   /** Exports each account as of one moment. @throws Error when an account is folded meanwhile */
   export(): AsyncIterable<LedgerItem> {
     return this.#history.export()

@@ -50,9 +50,15 @@ export class RedisHistory {
 
   async *orphans(account?: string): AsyncGenerator<Orphan> {
     for (const id of await this.#accountsOr(account)) {
-      for await (const row of this.usage(id, Infinity)) {
-        if (row.kind === 'orphan') yield { ...row, account: id }
+      const orphans = new Map<RequestId, LedgerRow>()
+      for await (const page of this.#pages(id, Infinity)) {
+        for (const { row } of page) {
+          if (row.kind === 'orphan') orphans.set(row.request, row)
+          // It was settled after its lease had expired.
+          if (row.kind === 'usage') orphans.delete(row.request)
+        }
       }
+      for (const row of [...orphans.values()].toReversed()) yield { ...row, account: id }
     }
   }
 

@@ -8,7 +8,7 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
-import { DeferredSettlements } from '../ledger/deferred.ts'
+import { DeferredSettlements, unbookedLine } from '../ledger/deferred.ts'
 import type { Lease, Log, RequestId, Settled, Settlement } from '../ledger/ledger.ts'
 import { createFile, lockFile, transact } from '../sqlite/file.ts'
 import { Reserve, RESERVE_USED } from '../sqlite/folder.ts'
@@ -138,6 +138,33 @@ export class Outbox {
   replay(): void {
     this.#resendConfirmed = true
     void this.#send()
+  }
+
+  /** Settlements that an operator has to decide about, oldest first. */
+  quarantined(): readonly Settlement[] {
+    return this.#file.quarantined().map(({ settlement }) => settlement)
+  }
+
+  /** Books one of them. @throws Unavailable. @returns undefined where there is none */
+  async bookQuarantined(request: RequestId): Promise<Settled | undefined> {
+    const entry = this.#quarantinedOf(request)
+    if (!entry) return undefined
+    const settled = await this.#options.send(entry.settlement, REPLAY_MS)
+    this.#file.remove([entry.seq])
+    return settled
+  }
+
+  /** Gives one of them up. @returns undefined where there is none */
+  dropQuarantined(request: RequestId, reason: string): Settlement | undefined {
+    const entry = this.#quarantinedOf(request)
+    if (!entry) return undefined
+    this.#file.remove([entry.seq])
+    this.#log.warn(unbookedLine(entry.settlement, `dropped by an operator: ${reason}`))
+    return entry.settlement
+  }
+
+  #quarantinedOf(request: RequestId): PendingSettlement | undefined {
+    return this.#file.quarantined().find(({ settlement }) => settlement.request === request)
   }
 
   /** Whether every settlement so far is durable, and running calls could be charged without Redis. */
@@ -383,7 +410,7 @@ export class Outbox {
     const { path } = this.#file
     this.#log.error(
       `${count} settlements in ${path} are too old to be sent safely. Decide about them yourself: ` +
-        'their rows have "quarantined" set',
+        '"sluicegate ledger outbox" lists them',
     )
   }
 }
@@ -537,10 +564,12 @@ export class OutboxFile {
   /** Pending settlements of a ledger, oldest first. @param after a `seq` */
   page(ledger: string, after: number, limit: number): PendingSettlement[] {
     const rows = this.#sql.page.all(ledger, after, limit) as unknown as Row[]
-    return rows.map(({ seq, at, body }) => {
-      const { cost, ...settlement } = JSON.parse(body)
-      return { seq, at, settlement: { ...settlement, cost: BigInt(cost) } }
-    })
+    return rows.map(toPending)
+  }
+
+  /** Settlements that are not sent, oldest first. */
+  quarantined(): PendingSettlement[] {
+    return (this.#sql.quarantined.all() as unknown as Row[]).map(toPending)
   }
 
   remove(seqs: readonly number[]): void {
@@ -666,6 +695,7 @@ function prepare(db: DatabaseSync) {
     forget: db.prepare('DELETE FROM gateway WHERE id = ?'),
     others: db.prepare('SELECT DISTINCT ledger FROM waiting WHERE ledger <> ?'),
     takeOver: db.prepare('UPDATE waiting SET ledger = ? WHERE ledger = ?'),
+    quarantined: db.prepare('SELECT seq, at, body FROM waiting WHERE quarantined = 1 ORDER BY seq'),
     remove: db.prepare('DELETE FROM waiting WHERE seq = ?'),
     quarantine: db.prepare('UPDATE waiting SET quarantined = 1 WHERE seq = ?'),
     summary: db.prepare(
@@ -677,3 +707,8 @@ function prepare(db: DatabaseSync) {
 }
 
 type Row = Omit<PendingSettlement, 'settlement'> & { readonly body: string }
+
+function toPending({ seq, at, body }: Row): PendingSettlement {
+  const { cost, ...settlement } = JSON.parse(body)
+  return { seq, at, settlement: { ...settlement, cost: BigInt(cost) } }
+}

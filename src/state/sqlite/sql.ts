@@ -327,7 +327,10 @@ export function prepare(db: DatabaseSync) {
     owners: db.prepare(OWNERS),
     orphans: db.prepare(
       `SELECT account, seq, kind, request, key, at, cost, body FROM usage
-       WHERE kind = 'orphan' AND seq < ?1 AND (?2 IS NULL OR account = ?2)
+       WHERE kind = 'orphan' AND seq < ?1 AND (?2 IS NULL OR account = ?2) AND NOT EXISTS (
+         SELECT 1 FROM usage AS late
+         WHERE late.request = usage.request AND late.kind = 'usage' AND late.account = usage.account
+       )
        ORDER BY seq DESC LIMIT ?3`,
     ),
     // There are two parts, because intermediate sums may exceed 64 bits.

@@ -8,12 +8,14 @@ import { litellmList } from '../../import/_lists.ts'
 import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
 
 const TOKEN = 'token-of-the-admin-of-this-test'
-/** They are asked with a body, and change nothing; a ledger that is accepted is another test's (`test/state/redis/doubt.test.ts`). */
+/** They are asked with a body, and change nothing; a ledger in doubt and quarantined settlements are in `test/state/redis/`. */
 const CHANGES_NOTHING = [
   'POST /policies/diff',
   'POST /policies/evaluate',
   'POST /policies/replay',
   'POST /ledger/accept',
+  'POST /ledger/outbox/:id/book',
+  'DELETE /ledger/outbox/:id',
 ]
 
 const files = mkdtempSync(join(tmpdir(), 'audit-'))
