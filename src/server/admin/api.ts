@@ -135,8 +135,5 @@ export const ADMIN_ROUTES: Routes = {
   ...peopleRoutes,
   ...policyRoutes,
   ...requestRoutes,
-  '/ledger/outbox': {
-    GET: needs('read', ({ gateway }) => ({ body: { data: outboxView(gateway) } })),
-  },
   '/status': { GET: needs('read', ({ gateway }) => ({ body: { data: statusView(gateway) } })) },
 }
