@@ -78,6 +78,8 @@ export function toSchema8(db: DatabaseSync): void {
     DROP TABLE limits;
     ALTER TABLE limits_8 RENAME TO limits;
 
+    ALTER TABLE audit DROP COLUMN actor_id;
+    ALTER TABLE audit DROP COLUMN session;
     DROP TABLE counter;
     DROP TABLE reset;
     UPDATE meta SET version = 8;
