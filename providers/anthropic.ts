@@ -1,9 +1,14 @@
 /** Anthropic's Messages API, and other services with that API. */
 import * as v from 'valibot'
-import { defineProvider, type ChatInput, type ProviderRequest } from '../src/plugin.ts'
+import {
+  parseExactly,
+  defineProvider,
+  type ChatInput,
+  type ProviderRequest,
+} from '../src/plugin.ts'
 import { readEvents, readMessage } from './anthropic/answer.ts'
 import { httpFailure } from './anthropic/errors.ts'
-import { parseExactly, asSequence, isEventStream, parseAnswer, send } from './shared/http.ts'
+import { asSequence, isEventStream, parseAnswer, send } from './shared/http.ts'
 import { traitsOf, type Traits } from './anthropic/models.ts'
 import { nativeMessages } from './anthropic/native.ts'
 import { toRequest } from './anthropic/request.ts'

@@ -1,13 +1,14 @@
 /** Amazon Bedrock: all models with the Converse API, whole answers and streams. */
 import * as v from 'valibot'
 import {
+  parseExactly,
   defineProvider,
   type ChatInput,
   type Host,
   type ProviderRequest,
   type UpstreamResponse,
 } from '../src/plugin.ts'
-import { parseExactly, asSequence, joinUrl, parseAnswer, readErrorBody } from './shared/http.ts'
+import { asSequence, joinUrl, parseAnswer, readErrorBody } from './shared/http.ts'
 import { readStream, readWhole, type AnswerContext } from './bedrock/answer.ts'
 import { readFrames } from './bedrock/frames.ts'
 import { httpFailure } from './bedrock/errors.ts'

@@ -1,6 +1,6 @@
 /** Requests in the vendor's own form, and its answers as they came. */
-import type { Host, Provider } from '../../src/plugin.ts'
-import { asSequence, isEventStream, parseAnswer, send, parseExactly } from '../shared/http.ts'
+import { parseExactly, type Host, type Provider } from '../../src/plugin.ts'
+import { asSequence, isEventStream, parseAnswer, send } from '../shared/http.ts'
 import { readEvents, readMessage } from './answer.ts'
 import { httpFailure } from './errors.ts'
 import { withEvents, withWhole } from '../shared/native.ts'

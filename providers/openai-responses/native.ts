@@ -1,8 +1,8 @@
 /** Requests in the form of the Responses API, and its answers as they came. */
-import type { Host, Provider } from '../../src/plugin.ts'
+import { parseExactly, type Host, type Provider } from '../../src/plugin.ts'
 import { httpFailure } from '../openai-compatible/errors.ts'
 import { hasResponses } from '../openai-compatible/rows.ts'
-import { parseExactly, asSequence, isEventStream, parseAnswer, send } from '../shared/http.ts'
+import { asSequence, isEventStream, parseAnswer, send } from '../shared/http.ts'
 import { withEvents, withWhole } from '../shared/native.ts'
 import type { ResponsesTarget } from './chat.ts'
 import { readEvents, readResponse } from './events.ts'

@@ -1,10 +1,11 @@
 /** Requests to vendors: addresses, headers, answers with an error status, answers that are JSON, and conversions of values. */
-import type {
-  Host,
-  UpstreamRequest,
-  UpstreamResponse,
-  MediaFile,
-  SpeechInput,
+import {
+  parseExactly,
+  type Host,
+  type UpstreamRequest,
+  type UpstreamResponse,
+  type MediaFile,
+  type SpeechInput,
 } from '../../src/plugin.ts'
 
 const MAX_ERROR_BYTES = 1024 * 1024
@@ -152,31 +153,6 @@ export function toDataUrl({ bytes, mediaType }: Pick<MediaFile, 'bytes' | 'media
 /** Name of a voice, or id of a custom one. */
 export function voiceName(voice: SpeechInput['voice']): string {
   return typeof voice === 'string' ? voice : voice.id
-}
-
-/** The third parameter of a reviver is missing in TypeScript's library. */
-type Reviver = (
-  this: unknown,
-  name: string,
-  value: unknown,
-  context: { source?: string },
-) => unknown
-
-const raw = (JSON as { rawJSON(text: string): unknown }).rawJSON
-
-/**
- * Parses JSON so that `JSON.stringify` writes every number with its original digits, such as ids above 2^53. Such
- * numbers are opaque objects after parsing, so the result is only good for passing on.
- * @throws SyntaxError
- */
-export function parseExactly(text: string): unknown {
-  return JSON.parse(text, keepDigits as Parameters<typeof JSON.parse>[1])
-}
-
-const keepDigits: Reviver = function (_name, value, { source }) {
-  return typeof value === 'number' && source !== undefined && String(value) !== source
-    ? raw(source)
-    : value
 }
 
 /** A call's arguments as an object. Text that is not a JSON object becomes `{"raw": …}`. */

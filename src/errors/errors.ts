@@ -375,8 +375,8 @@ export const FAILURE_CLASSES = Object.keys(FAILURES) as readonly FailureClass[]
 
 interface FailureOptions {
   /** OpenAI's error code, where the vendor named a precise one for a fault of the client. */
-  readonly code?: string
-  readonly param?: string | null
+  readonly code?: string | undefined
+  readonly param?: string | null | undefined
   /** Wait that the vendor requested, ms. */
   readonly retryAfterMs?: number | undefined
   readonly cause?: unknown

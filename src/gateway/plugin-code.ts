@@ -1,8 +1,8 @@
 /** Finds the code of a plugin (a path, a built-in name or a package), imports it and checks its export. */
 import { existsSync, realpathSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
-import { findPackageJSON } from 'node:module'
-import { dirname, extname, isAbsolute, resolve } from 'node:path'
+import { findPackageJSON, stripTypeScriptTypes } from 'node:module'
+import { basename, dirname, extname, isAbsolute, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { isObject } from '../errors/checks.ts'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
@@ -136,7 +136,8 @@ export async function importPlugin(url: URL, path: string): Promise<unknown> {
       return fail(path, message)
     }
     const advice = IS_COMMONJS.test(messageOf(error)) ? `; ${COMMONJS_ADVICE}` : ''
-    return fail(path, `${file} could not be loaded: ${messageOf(error)}${advice}`)
+    const place = await placeOf(error, file)
+    return fail(path, `${file} could not be loaded: ${messageOf(error)}${advice}${place}`)
   }
 }
 
@@ -223,6 +224,35 @@ export function checkPlugin(kind: Kind, plugin: unknown, path: string): void {
   const validates = options as AnyPlugin['options'] | undefined
   if (typeof setup !== 'function' || typeof validates?.['~standard']?.validate !== 'function') {
     fail(path, `expected ${show(name)} to have "options" (a Standard Schema) and "setup"`)
+  }
+}
+
+/** The place of an error in the code of a plugin as text, with the line for errors of syntax; empty where Node does not tell it. */
+async function placeOf(error: unknown, file: string): Promise<string> {
+  if (!(error instanceof Error)) return ''
+  const stack = error.stack ?? ''
+  const thrown = /^ *at .*?(?:file:\/\/)?(\/[^()\n]+):(\d+):(\d+)\)?$/m.exec(stack)
+  if (!(error instanceof SyntaxError) && thrown && !stack.startsWith('/'))
+    return ` (${basename(thrown[1]!)}:${thrown[2]}:${thrown[3]})`
+  const framed = FRAMED.exec(stack) ?? FRAMED.exec(await frameOf(file))
+  if (!framed) return ''
+  const [, path = '', line = '', code = ''] = framed
+  const lines = code.split('\n')
+  const mark = lines.findIndex((text) => /^ *\^+$/.test(text))
+  const column = lines[mark]!.indexOf('^') + 1
+  return ` (${basename(path)}:${line}:${column})\n${lines.slice(0, mark + 1).join('\n')}`
+}
+
+/** How Node shows a place: the file with the line, then code with a mark below it. */
+const FRAMED = /^(?:file:\/\/)?(\/[^\n]+):(\d+)\n((?:[^\n]*\n)*? *\^+\n)/
+
+/** What Node says of the syntax of a file: of JavaScript it tells no place, but of the same code as TypeScript it does. */
+async function frameOf(file: string): Promise<string> {
+  try {
+    stripTypeScriptTypes(await readFile(file, 'utf8'), { sourceUrl: file })
+    return ''
+  } catch (error) {
+    return (error as Error).stack ?? ''
   }
 }
 

@@ -253,16 +253,17 @@ export interface Host {
   mask(secrets: readonly string[]): void
   /**
    * Parses a stream of server-sent events and gives the JSON value of each event. `[DONE]` ends it: the last value is then
-   * `{ choices: [], endOfStream: true }`, which is missing when the stream was cut.
+   * `{ choices: [], endOfStream: true }`, which is missing when the stream was cut. With `as: 'exact'` a number that JavaScript
+   * cannot hold becomes an opaque object that {@link Host.json} and `JSON.stringify` write with its digits; other numbers are numbers.
    * @throws a failure of class `upstream_error` for an event that is not JSON or longer than 64 Mi characters
    */
-  sse(body: AsyncIterable<Uint8Array>): Flow<any>
+  sse(body: AsyncIterable<Uint8Array>, options?: { readonly as?: 'json' | 'exact' }): Flow<any>
   /**
    * Parses a stream of lines, each of which is JSON. Lines may end with `\n` or `\r\n`, the last one also without; empty lines
-   * are left out. With `as: 'text'` it gives the lines themselves.
+   * are left out. With `as: 'text'` it gives the lines themselves; `as: 'exact'` is that of {@link Host.sse}.
    * @throws a failure of class `upstream_error` for a line that is not JSON, or longer than 16 Mi characters
    */
-  lines(body: AsyncIterable<Uint8Array>, options?: { readonly as?: 'json' }): Flow<any>
+  lines(body: AsyncIterable<Uint8Array>, options?: { readonly as?: 'json' | 'exact' }): Flow<any>
   lines(body: AsyncIterable<Uint8Array>, options: { readonly as: 'text' }): Flow<string>
   /**
    * Reads a whole answer as JSON.
@@ -287,6 +288,11 @@ export interface Host {
   fail(
     failure: FailureClass,
     message?: string,
-    options?: { code?: string; param?: string | null; retryAfterMs?: number; cause?: unknown },
+    options?: {
+      code?: string | undefined
+      param?: string | null | undefined
+      retryAfterMs?: number | undefined
+      cause?: unknown
+    },
   ): Error
 }

@@ -7,7 +7,7 @@ import { StringDecoder } from 'node:string_decoder'
 import { createParser } from 'eventsource-parser'
 import { brokenAnswer } from '../errors/errors.ts'
 import { dropLate } from '../lifetime/scope.ts'
-import type { Batch, Flow, Source, Step } from '../plugin.ts'
+import { parseExactly, type Batch, type Flow, type Source, type Step } from '../plugin.ts'
 import { Chain, type ChainStep, type Feed, type Producer, type Sink } from './chain.ts'
 
 /** A flow of the parts of a feed, once it is read. */
@@ -314,8 +314,11 @@ const MAX_EVENT_CHARACTERS = 64 * 1024 * 1024
  * The JSON payloads of an event stream; see {@link Host.sse}.
  * @throws UpstreamFailure `upstream_error` when an event is not JSON, or larger than 64 Mi characters
  */
-export function readEvents(body: AsyncIterable<Uint8Array>): Flow<any> {
-  return toFlow(body).through(new EventReader())
+export function readEvents(
+  body: AsyncIterable<Uint8Array>,
+  { as = 'json' }: { readonly as?: 'json' | 'exact' } = {},
+): Flow<any> {
+  return toFlow(body).through(new EventReader(as === 'exact' ? parseExactly : JSON.parse))
 }
 
 type Emit = (payload: any) => void
@@ -333,6 +336,11 @@ class EventReader implements Step<Uint8Array, any> {
     },
   })
   #emit: Emit = () => {}
+  readonly #read: (text: string) => unknown
+
+  constructor(read: (text: string) => unknown) {
+    this.#read = read
+  }
 
   push(chunk: Uint8Array, emit: Emit): void {
     this.#emit = emit
@@ -349,13 +357,13 @@ class EventReader implements Step<Uint8Array, any> {
     // The parser reports all events of a chunk, also those after the end mark.
     if (this.done) return
     this.done = data === '[DONE]'
-    this.#emit(this.done ? { choices: [], endOfStream: true } : parse(data))
+    this.#emit(this.done ? { choices: [], endOfStream: true } : parse(data, this.#read))
   }
 }
 
-function parse(payload: string): unknown {
+function parse(payload: string, read: (text: string) => unknown): unknown {
   try {
-    return JSON.parse(payload)
+    return read(payload)
   } catch {
     // The cause is left out: its message quotes the payload, and no body may be logged.
     throw brokenAnswer('The model provider sent an event that is not JSON.')

@@ -1,20 +1,26 @@
 /** The flow of lines of a body, see {@link Host.lines}. */
 import { StringDecoder } from 'node:string_decoder'
 import { brokenAnswer } from '../errors/errors.ts'
-import type { Flow, Step } from '../plugin.ts'
+import { parseExactly, type Flow, type Step } from '../plugin.ts'
 import { toFlow } from './flow.ts'
 
 const MAX_LINE_CHARACTERS = 16 * 1024 * 1024
 
 /**
- * The lines of a body that are not empty, parsed as JSON unless they are wanted `as: 'text'`.
+ * The lines of a body that are not empty, parsed as JSON unless they are wanted `as: 'text'`; `as: 'exact'` keeps all digits.
  * @throws UpstreamFailure `upstream_error` for a line that is not JSON, or longer than 16 Mi characters
  */
 export function readLines(
   body: AsyncIterable<Uint8Array>,
-  { as = 'json' }: { readonly as?: 'json' | 'text' } = {},
+  { as = 'json' }: { readonly as?: 'json' | 'exact' | 'text' } = {},
 ): Flow<any> {
-  return toFlow(body).through(new LineReader(as === 'json' ? parse : (line) => line))
+  return toFlow(body).through(new LineReader(READERS[as]))
+}
+
+const READERS = {
+  json: (line: string) => parse(line, JSON.parse),
+  exact: (line: string) => parse(line, parseExactly),
+  text: (line: string) => line,
 }
 
 /** Cuts bytes into lines. */
@@ -62,9 +68,9 @@ class LineReader implements Step<Uint8Array, unknown> {
   }
 }
 
-function parse(line: string): unknown {
+function parse(line: string, read: (text: string) => unknown): unknown {
   try {
-    return JSON.parse(line)
+    return read(line)
   } catch {
     // The cause is left out: its message quotes the line, and no body may be logged.
     throw brokenAnswer('The model provider sent a line that is not JSON.')

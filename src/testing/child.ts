@@ -2,6 +2,7 @@
 import { dirname, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createHook } from 'node:async_hooks'
+import { Worker } from 'node:worker_threads'
 import { subscribe } from 'node:diagnostics_channel'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
 import { findPlugin } from '../gateway/plugin-code.ts'
@@ -108,6 +109,13 @@ const ALIVE_MS = 250
 /** Timers below 100 ms have ended by then. */
 const AFTER_MS = 120
 
+// A plugin may keep this thread busy, so another one sees that the caller is gone, even after it was killed.
+new Worker(
+  `const { ppid } = process
+  setInterval(() => { if (process.ppid !== ppid) process.kill(process.pid, 'SIGKILL') }, 500)`,
+  { eval: true, execArgv: [] },
+).unref()
+process.once('disconnect', () => process.exit())
 process.once('message', (job: PluginJob) => void run(job))
 
 async function run(job: PluginJob): Promise<void> {

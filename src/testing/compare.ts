@@ -1,14 +1,18 @@
 /** Compares answers with the expectations of transcripts. Pure functions. */
 import { isDeepStrictEqual } from 'node:util'
 import { isObject } from '../errors/checks.ts'
-import type { ChatCompletion, OpenAIUsage } from '../plugin.ts'
+import type { ChatChunk, ChatCompletion, OpenAIUsage } from '../plugin.ts'
 import type { Expected, ExpectedChoice } from './transcripts.ts'
 
 interface FullChoice {
   readonly text: string
   readonly refusal: string
   readonly reasoning: string
-  readonly tool_calls: readonly { readonly name: string; readonly arguments: unknown }[]
+  readonly tool_calls: readonly {
+    readonly id?: string
+    readonly name: string
+    readonly arguments: unknown
+  }[]
   readonly finish_reason: string | null
 }
 
@@ -18,11 +22,19 @@ export function choicesIn({ choices }: ChatCompletion): FullChoice[] {
     refusal: message.refusal ?? '',
     reasoning: message.reasoning ?? '',
     tool_calls: [...(message.tool_calls ?? []), ...legacyCall(message)].map((call: any) => ({
+      ...(call.id !== undefined && { id: call.id }),
       name: (call.function ?? call.custom).name,
       arguments: call.function?.arguments ?? call.custom?.input,
     })),
     finish_reason: finish_reason ?? null,
   }))
+}
+
+/** The reasons for which a provider has ended the choices of an answer. */
+export function reasonsIn({ raw }: { readonly raw: readonly ChatChunk[] }): string[] {
+  return raw.flatMap(({ choices }) =>
+    (choices ?? []).flatMap(({ finish_reason }) => finish_reason ?? []),
+  )
 }
 
 export function differences(expected: Expected, completion: ChatCompletion): string[] {
@@ -120,13 +132,13 @@ function choiceDifferences(wanted: FullChoice, actual: FullChoice): string[] {
   return problems
 }
 
-/** Arguments as text or as JSON, depending on the expectation. */
+/** Arguments as text or as JSON, and ids or none, depending on the expectation. */
 function alike(found: FullChoice['tool_calls'], wanted: FullChoice['tool_calls']) {
-  return found.map((call, i) =>
-    typeof wanted[i]?.arguments === 'string'
-      ? call
-      : { ...call, arguments: parsed(call.arguments) },
-  )
+  return found.map(({ id, ...call }, i) => ({
+    ...(id !== undefined && wanted[i]?.id !== undefined && { id }),
+    ...call,
+    ...(typeof wanted[i]?.arguments !== 'string' && { arguments: parsed(call.arguments) }),
+  }))
 }
 
 function parsed(text: unknown): unknown {

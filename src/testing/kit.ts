@@ -34,7 +34,14 @@ import {
   checkTime,
 } from './checks/disconnects.ts'
 import { checkForwarded } from './checks/forwarded.ts'
-import { choicesIn, differences, usageDifferences, missingMembers, show } from './compare.ts'
+import {
+  choicesIn,
+  differences,
+  reasonsIn,
+  usageDifferences,
+  missingMembers,
+  show,
+} from './compare.ts'
 import { randomFrom, cutAt, splitBytewise, splitRandomly, boundariesOf } from './splits.ts'
 import { secretsIn } from './secrets.ts'
 import { toTestRequest, type TestRequest } from './requests.ts'
@@ -107,6 +114,7 @@ async function runChecks(
   const setUpCheck = checkSetUp(fixture, outcome)
   await run.run('set up', null, () => setUpCheck)
   if (setUpCheck.result === 'failed') return
+  await run.run('cases', null, () => checkHasCase(transcripts))
   if (transcriptCases.length > 0) await checkCases(fixture, transcriptCases, run, thorough)
   else await checkSamples(fixture, samples, outcome, run, thorough)
   await run.run('hang', 'streamed', () => checkHang(fixture, streamed, 'streamed'))
@@ -121,7 +129,9 @@ async function runChecks(
   for (const [on, request] of Object.entries({ streamed, whole })) {
     await run.run('signal', on, () => checkSignal(fixture, request, on))
   }
-  await run.run('secrets', null, () => checkSecrets(fixture, secretsIn(provider.options)))
+  await run.run('secrets', null, () =>
+    checkSecrets(fixture, secretsIn(provider.options), transcripts),
+  )
 }
 
 function checkMethods({ methods }: ProviderUnderTest): Check {
@@ -133,6 +143,12 @@ function checkMethods({ methods }: ProviderUnderTest): Check {
       ['answers of chat, embeddings, rerank and moderation only are checked'],
     )
   return toCheck('set up', null, ['"setup" has to return an object with a method such as "chat"'])
+}
+
+function checkHasCase(transcripts: readonly Transcript[]): Check {
+  const isThere = transcripts.some(({ answer, expect }) => answer === undefined || !expect.failure)
+  const missing = 'there is no case with an answer; write hello.json and hello.http, streamed'
+  return toCheck('cases', null, isThere ? [] : [missing])
 }
 
 async function checkClose(provider: ProviderUnderTest): Promise<Check> {
@@ -198,6 +214,7 @@ async function checkCases(
     await run.run('stream off', name, () => checkForms(fixture, one, cases))
     if (eventsOf(answer).length < 2) continue
     await run.run('left out', name, () => checkLeftOut(fixture, one))
+    if (isText(answer)) await run.run('unreadable', name, () => checkUnreadable(fixture, one))
     for (const failing of cases.filter((other) => lastEventOf(other) && isAlike(one, other))) {
       await run.run('errors', `in ${name}`, () => checkErrorEvent(fixture, one, failing))
     }
@@ -212,7 +229,7 @@ async function checkCases(
     await run.run('forwarded', null, () => checkForwarded(fixture, transcripts))
   }
   for (const one of [stream, whole]) {
-    if (one) await run.run('repeat', one.transcript.name, () => checkRepeat(fixture, one))
+    if (one) await run.run('repeat', one.transcript.name, () => checkRepeat(fixture, one, complete))
   }
   if (thorough && stream) {
     const on = stream.transcript.name
@@ -378,7 +395,7 @@ function isSame(one: ReceivedRequest, other: ReceivedRequest): boolean {
 const RANDOM_SPLITS = 20
 const MAX_SPLITS = 12
 const MAX_SINGLE_BYTES = 512
-const MAX_TRUNCATIONS = 32
+const MAX_TRUNCATIONS = 100
 const RANDOM_TRUNCATIONS = 8
 
 async function checkAnswer(fixture: Fixture, one: Case): Promise<Check[]> {
@@ -405,13 +422,61 @@ async function checkAnswer(fixture: Fixture, one: Case): Promise<Check[]> {
       : []
   problems.push(...failureProblems(expect, outcome.error))
   problems.push(...differences(expect, outcome.completion))
+  const ids = answer ? idsOfCalls(answer, outcome) : undefined
+  if (ids?.lost) problems.push(`the vendor's id of a call is lost: ${ids.lost}`)
+  const wanted = (expect.choices ?? [expect]).flatMap(({ tool_calls = [] }) => tool_calls)
+  const note = 'the vendor gives its calls ids; name them in "tool_calls", as "id"'
+  const unnamed = ids !== undefined && wanted.some(({ id }) => id === undefined)
   const checks = [
-    toCheck('answer', name, problems),
+    toCheck('answer', name, problems, unnamed ? [note] : []),
     checkRules(name, outcome, request.envelope.logprobs),
   ]
   // A failure does not need usage.
   if (!expect.failure || expect.usage) checks.push(checkUsage(name, outcome, expect))
   return checks
+}
+
+/**
+ * The ids that a vendor gives its calls of tools: texts in the same object as the name of a tool, under a name that ends with "id".
+ * @returns undefined where it gives none; with an id of a call for which none of its ids arrives
+ */
+function idsOfCalls(
+  { body }: RecordedResponse,
+  { completion }: Outcome,
+): { readonly lost?: string } | undefined {
+  const calls = completion.choices.flatMap(({ message }) => message.tool_calls ?? [])
+  const given = new Set(calls.map(({ id }) => id))
+  const names = new Set(calls.map((call) => (call.function ?? call.custom).name))
+  const groups = jsonIn(Buffer.from(body).toString()).flatMap((one) => idsBeside(names, one))
+  if (groups.length === 0) return undefined
+  const lost = groups.find((ids) => !ids.some((id) => given.has(id)))
+  return lost ? { lost: lost[0]! } : {}
+}
+
+function jsonIn(text: string): unknown[] {
+  const parse = (json: string) => {
+    try {
+      return [JSON.parse(json) as unknown]
+    } catch {
+      return []
+    }
+  }
+  const whole = parse(text)
+  return whole.length > 0
+    ? whole
+    : text.split('\n').flatMap((line) => parse(line.slice(Math.max(0, line.indexOf('{')))))
+}
+
+function idsBeside(names: ReadonlySet<string>, value: unknown): string[][] {
+  if (typeof value !== 'object' || value === null) return []
+  const members = Object.entries(value)
+  const inner = [value, (value as any).function, (value as any).custom]
+  const isCall = inner.some((one) => names.has(one?.name))
+  const ids = members.flatMap(([name, id]) =>
+    /(?:^|_)id$|Id$/.test(name) && typeof id === 'string' && id ? [id] : [],
+  )
+  const rest = members.flatMap(([, one]) => idsBeside(names, one))
+  return isCall && ids.length > 0 ? [ids, ...rest] : rest
 }
 
 function checkRules(on: string | null, outcome: Outcome, logprobs: boolean): Check {
@@ -469,16 +534,24 @@ async function checkCutOff(fixture: Fixture, { transcript, request }: Case): Pro
   const { name, answer } = transcript
   if (!answer) return skipped('cut off', name, NO_UPSTREAM)
   const random = randomFrom(fixture.seed)
-  const whole = choicesIn((await replay(fixture, request, answer)).completion)
+  const all = await replay(fixture, request, answer)
+  const whole = choicesIn(all.completion)
   const breaks = splitPoints(answer)
   const step = Math.ceil(breaks.length / MAX_TRUNCATIONS)
   const ends = [0, ...breaks.filter((_, i) => i % step === 0 || i >= breaks.length - 2)]
-  for (let i = 0; i < RANDOM_TRUNCATIONS; i++) ends.push(random(answer.body.length))
-  for (const [i, end] of ends.entries()) {
+  // Where an event ends, both a clean end and a broken connection are tried.
+  const ways = ends.flatMap((end) => [[end, 'end'] as const, [end, 'cut'] as const])
+  for (let i = 0; i < RANDOM_TRUNCATIONS; i++)
+    ways.push([random(answer.body.length), i % 2 === 0 ? 'end' : 'cut'])
+  for (const [end, ending] of ways) {
     const beginning = [answer.body.subarray(0, end)]
-    const ending = i % 2 === 0 ? 'end' : 'cut'
-    const { completion, error } = await replay(fixture, request, answer, beginning, ending)
-    const where = `cut off after ${end} of ${answer.body.length} bytes`
+    const { completion, error, raw } = await replay(fixture, request, answer, beginning, ending)
+    const how = ending === 'end' ? '' : ' by a broken connection'
+    const where = `cut off after ${end} of ${answer.body.length} bytes${how}`
+    const told = raw.findLast(({ usage }) => usage)
+    const isTotal = error === undefined && told && !told.usageIsPartial
+    const [madeUp] = isTotal ? usageDifferences(all.usage, told.usage!) : []
+    if (madeUp) return toCheck('cut off', name, [`${where}, usage is not the vendor's: ${madeUp}`])
     const choices = choicesIn(completion)
     if (error === undefined && !isDeepStrictEqual(choices, whole)) {
       return toCheck('cut off', name, [`${where}, it ends as if complete, with ${show(choices)}`])
@@ -486,7 +559,7 @@ async function checkCutOff(fixture: Fixture, { transcript, request }: Case): Pro
     const problem = error === undefined ? undefined : notFailure(error, ['upstream_error'])
     if (problem) return toCheck('cut off', name, [`${where}, ${problem}`])
   }
-  return toCheck('cut off', name, [], [`${ends.length} places`])
+  return toCheck('cut off', name, [], [`${ways.length} places`])
 }
 
 function changes(whole: Outcome, cut: Outcome): string[] {
@@ -540,6 +613,51 @@ async function checkLeftOut(
   const ended = madeUp(whole, await play(events.toSpliced(end - 1, 1)))
   const problem = `without event ${end}, which brings the finish_reason, it ends with one all the same`
   return toCheck('left out', name, ended ? [problem] : [], [`each of ${events.length} events`])
+}
+
+/** Whether the events of an answer are texts. */
+function isText({ headers }: RecordedResponse): boolean {
+  return !headers['content-type']?.includes('vnd.amazon.eventstream')
+}
+
+/** Puts what cannot be read between the events of an answer, and in the place of one: no text may vanish silently. */
+async function checkUnreadable(
+  fixture: Fixture,
+  { transcript: { name, answer }, request }: Case,
+): Promise<Check> {
+  const events = eventsOf(answer!)
+  const whole = choicesIn((await replay(fixture, request, answer!)).completion)
+  const line = Buffer.from(events[0]!).includes('data:') ? 'data: ' : ''
+  const end = line ? '\n\n' : '\n'
+  const last = events.length - 1
+  const middle = Math.max(1, last >> 1)
+  const put = (text: string) => events.toSpliced(middle, 0, Buffer.from(line + text + end))
+  const ways: [what: string, events: Uint8Array[]][] = [
+    ['an event of an unknown kind', put('{"zq_unknown":"zq"}')],
+    ['an event that is no JSON', put('{"zq_unknown":"z')],
+  ]
+  for (const at of new Set([1, middle, last - 1])) {
+    const half = at > 0 && at < last ? halfOf(events[at]!) : undefined
+    if (half) ways.push([`half of event ${at + 1}`, events.toSpliced(at, 1, half)])
+  }
+  for (const [what, pieces] of ways) {
+    const { completion, error } = await replay(fixture, request, answer!, [Buffer.concat(pieces)])
+    const choices = choicesIn(completion)
+    if (error !== undefined || isDeepStrictEqual(choices, whole)) continue
+    return toCheck('unreadable', name, [`with ${what} it ends well, with ${show(choices)}`])
+  }
+  return toCheck('unreadable', name, [], [`${ways.length} ways`])
+}
+
+/** An event whose JSON has lost its second half; undefined for one without JSON. */
+function halfOf(event: Uint8Array): Uint8Array | undefined {
+  const text = Buffer.from(event).toString()
+  const [json = '', before = ''] = [/\{.*\}/.exec(text)?.[0], /^[^{]*/.exec(text)?.[0]]
+  if (json.length < 2) return undefined
+  // Letters may be cut, which the other text has as well.
+  return Buffer.from(
+    before + json.slice(0, json.length >> 1) + text.slice(before.length + json.length),
+  )
 }
 
 /** Ends another answer in its middle with the event with which a case fails. */
@@ -612,12 +730,6 @@ function madeUp(whole: Outcome, outcome: Outcome): boolean {
   const marks = reasonsIn(whole).length
   const once = marks > 0 && marks === whole.completion.choices.length
   return once && outcome.error === undefined && reasonsIn(outcome).length >= marks
-}
-
-function reasonsIn({ raw }: Pick<Outcome, 'raw'>): string[] {
-  return raw.flatMap(({ choices }) =>
-    (choices ?? []).flatMap(({ finish_reason }) => finish_reason ?? []),
-  )
 }
 
 /** Whether one text is another without a part of it. */

@@ -25,6 +25,12 @@ export interface PluginTestOptions {
   readonly only?: string
   /** Whether checks of time and memory, which take seconds, are run. */
   readonly thorough?: boolean
+  /** ms after which a run is ended, whatever the plugin does; default ten minutes. */
+  readonly limitMs?: number
+  /** Called when the plugin is found. */
+  readonly onStart?: (plugin: Pick<KitReport, 'kind' | 'name' | 'seed'>) => void
+  /** Called with each check as it ends. */
+  readonly onCheck?: (check: Check) => void
 }
 
 const CHILD = new URL(`./child${extname(import.meta.url)}`, import.meta.url)
@@ -34,6 +40,8 @@ const START_MS = 60_000
 /** A process ends two seconds after it is told to; a loaded machine may need longer. */
 const END_MS = 20_000
 const LAST_LINES = 3
+/** The longest time of a run. */
+export const LIMIT_MS = 600_000
 
 /**
  * Tests a provider, guard or search engine in a process of its own. The report also has problems that only a process
@@ -50,19 +58,28 @@ export async function testPlugin(
   const path = plugin.startsWith('file:') ? fileURLToPath(plugin) : plugin
   const isPath = isAbsolute(path) || path.startsWith('.')
   const folder = isPath ? dirname(resolve(path)) : process.cwd()
-  const { cases, requests } = options
-  return new ChildRun({
+  const { onStart, onCheck, limitMs = LIMIT_MS, ...others } = options
+  const { cases, requests } = others
+  const job = {
     seed: Math.floor(Math.random() * 2 ** 31),
-    ...options,
+    ...others,
     plugin: isPath ? resolve(path) : path,
     directory: process.cwd(),
     ...(cases !== undefined && { cases: resolve(folder, cases) }),
     ...(requests !== undefined && { requests: resolve(folder, requests) }),
-  }).report()
+  }
+  return new ChildRun(job, { onStart, onCheck, limitMs }).report()
+}
+
+interface Watch {
+  readonly limitMs: number
+  readonly onStart: PluginTestOptions['onStart']
+  readonly onCheck: PluginTestOptions['onCheck']
 }
 
 class ChildRun {
   readonly #job: PluginJob
+  readonly #watch: Watch
   readonly #done: Check[] = []
   readonly #child
   #current: { readonly name: string; readonly on: string | null } = { name: 'set up', on: null }
@@ -73,8 +90,9 @@ class ChildRun {
   #silence: NodeJS.Timeout | undefined
   #errors = ''
 
-  constructor(job: PluginJob) {
+  constructor(job: PluginJob, watch: Watch) {
     this.#job = job
+    this.#watch = watch
     this.#found = { kind: 'provider', name: job.plugin, api: API_VERSION }
     this.#child = fork(CHILD, {
       execArgv: ['--expose-gc', '--disable-warning=ExperimentalWarning'],
@@ -95,6 +113,8 @@ class ChildRun {
     })
     child.on('message', (message: ChildMessage) => this.#take(message))
     this.#expectWord(START_MS)
+    const { limitMs } = this.#watch
+    const limit = setTimeout(() => this.#end(`the run has taken its ${limitMs / 1000} s`), limitMs)
     child.send(this.#job)
     try {
       const code = await ended
@@ -102,6 +122,7 @@ class ChildRun {
       if (!this.#report && !this.#ended)
         this.#fail(`it ended the process with status ${code}${this.#lastLines()}`)
     } finally {
+      clearTimeout(limit)
       clearTimeout(this.#silence)
       child.kill('SIGKILL')
     }
@@ -112,11 +133,12 @@ class ChildRun {
     this.#expectWord()
     if ('progress' in message) {
       const { progress } = message
-      if ('ended' in progress) this.#done.push(...progress.ended)
+      if ('ended' in progress) this.#add(...progress.ended)
       else this.#current = progress
     } else if ('report' in message) {
       this.#report = message.report
-      this.#done.splice(0, this.#done.length, ...message.report.checks, ...message.more)
+      this.#done.splice(0, this.#done.length, ...message.report.checks)
+      this.#add(...message.more)
       this.#current = { name: 'handles', on: null }
       clearTimeout(this.#silence)
       this.#silence = setTimeout(() => this.#end('the process did not end'), END_MS)
@@ -129,6 +151,7 @@ class ChildRun {
       this.#refused = issues ? new ConfigError(source, issues) : new Error(refused)
     } else if ('found' in message) {
       this.#found = message.found
+      this.#watch.onStart?.({ ...message.found, seed: this.#job.seed! })
     }
   }
 
@@ -149,14 +172,28 @@ class ChildRun {
 
   #fail(problem: string): void {
     const { name, on } = this.#current
-    this.#done.push(toCheck(name, on, [problem]))
+    this.#add(toCheck(name, on, [problem]))
+  }
+
+  #add(...checks: readonly Check[]): void {
+    this.#done.push(...checks)
+    const { onCheck } = this.#watch
+    if (!onCheck) return
+    const { checks: shown } = reportOf(
+      this.#found,
+      { seed: 0, cases: [] },
+      checks,
+      secretsIn(this.#job.options),
+    )
+    shown.forEach(onCheck)
   }
 
   #whole(): KitReport {
     const { seed, only } = this.#job
     const cases = this.#report?.cases ?? []
     const ended = this.#report && !this.#done.some(({ name }) => name === 'handles')
-    const checks = ended ? [...this.#done, toCheck('handles', null, [])] : this.#done
+    if (ended) this.#add(toCheck('handles', null, []))
+    const checks = this.#done
     const isDone = checks.some(({ name, result }) => name === only || result === 'failed')
     if (only !== undefined && !isDone) throw noCheck(only, this.#found)
     return reportOf(this.#found, { seed: seed!, cases }, checks, secretsIn(this.#job.options))

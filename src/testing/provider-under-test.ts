@@ -150,21 +150,23 @@ export class ProviderUnderTest {
     name: 'embed' | 'rerank' | 'moderate',
     { input, model, options }: Pick<TestRequest, 'model' | 'options'> & { readonly input: object },
     read: (answer: unknown) => unknown,
-  ): Promise<Pick<Outcome, 'error'>> {
+  ): Promise<Pick<Outcome, 'error'> & { readonly answer?: unknown }> {
     const client = new AbortController()
     const { signal } = client
     const { log } = this.host
     const request = { input: deepFrozen(input), model, options, requestId: 'req_test', signal, log }
+    let answer: unknown
     try {
       // The sample has the form of the method, which its type does not say.
       const method = this.#provider[name] as (asked: typeof request) => Promise<unknown>
       const asking = (async () => method.call(this.#provider, request))()
-      read(await this.#patience.wait<unknown>(asking, 'no answer'))
+      answer = await this.#patience.wait<unknown>(asking, 'no answer')
+      read(answer)
       return { error: undefined }
     } catch (thrown) {
       const error = thrown ?? new Error(`${String(thrown)} was thrown`)
       this.thrown.push(error)
-      return { error }
+      return { error, answer }
     } finally {
       client.abort()
     }

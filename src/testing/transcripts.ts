@@ -32,7 +32,12 @@ export interface ExpectedChoice {
   readonly refusal?: string
   readonly reasoning?: string
   /** Arguments that are an object are compared as JSON, those that are text exactly. */
-  readonly tool_calls?: readonly { readonly name: string; readonly arguments: unknown }[]
+  readonly tool_calls?: readonly {
+    /** The vendor's id of the call, where it gives one. */
+    readonly id?: string
+    readonly name: string
+    readonly arguments: unknown
+  }[]
   /** Default: `stop`, or `tool_calls` if there are tool calls; null after a failure. */
   readonly finish_reason?: string | null
 }
@@ -57,7 +62,9 @@ const choiceMembers = {
   text: v.optional(text),
   refusal: v.optional(text),
   reasoning: v.optional(text),
-  tool_calls: v.optional(v.array(v.strictObject({ name: text, arguments: v.unknown() }))),
+  tool_calls: v.optional(
+    v.array(v.strictObject({ id: v.optional(text), name: text, arguments: v.unknown() })),
+  ),
   finish_reason: v.optional(text),
 }
 const file = v.strictObject({

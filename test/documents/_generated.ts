@@ -31,9 +31,12 @@ export const TABLES: Readonly<Record<string, () => string>> = {
 const CONTRACT = new URL('../../src/plugin/', import.meta.url)
 const EXPORT = /(?:\/\*\*((?:(?!\*\/)[^])*)\*\/\n)?export (?:const|type|interface|function) (\w+)/g
 
+/** Files of what is built in alone: no configuration and no command loads one of a user. */
+const OWN: ReadonlySet<string> = new Set(['exact-json.ts', 'migration.ts', 'price-source.ts'])
+
 /** Everything that plugins import, with the first sentence of its comment. */
 export function contractExports(): { readonly name: string; readonly text: string }[] {
-  const files = readdirSync(CONTRACT).filter((name) => name.endsWith('.ts'))
+  const files = readdirSync(CONTRACT).filter((name) => name.endsWith('.ts') && !OWN.has(name))
   const found = files.flatMap((file) => {
     const source = readFileSync(new URL(file, CONTRACT), 'utf8')
     return [...source.matchAll(EXPORT)].map(([, comment = '', name]) => {

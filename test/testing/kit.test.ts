@@ -16,7 +16,8 @@ async function failedBy(flaws: Flaws, options: Partial<TestOptions> = {}) {
     ...PATIENT,
     ...options,
   })
-  const failed = report.checks.filter(({ result }) => result === 'failed')
+  // Without cases the samples of the kit are played, and that there are none is a failure of its own.
+  const failed = report.checks.filter(({ name, result }) => result === 'failed' && name !== 'cases')
   return {
     checks: [...new Set(failed.map(({ name }) => name))],
     on: failed.map(({ name, on }) => [name, on].filter(Boolean).join(', ')),
@@ -28,8 +29,9 @@ async function failedBy(flaws: Flaws, options: Partial<TestOptions> = {}) {
 describe('a provider without a flaw', () => {
   it('passes every check, and none is skipped', async () => {
     const { report } = await failedBy({})
-    expect(report.checks.filter(({ result }) => result !== 'ok')).toEqual([])
-    expect(report.ok).toBe(true)
+    expect(report.checks.filter(({ result }) => result !== 'ok')).toMatchObject([
+      { name: 'cases', notes: [expect.stringMatching(/write hello\.json and hello\.http/)] },
+    ])
     expect(new Set(report.checks.map(({ name }) => name))).toEqual(
       new Set([
         'set up',

@@ -1,8 +1,11 @@
 /** What only a process of its own shows of a plugin. */
+import { spawn } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { testPlugin } from '../../src/testing.ts'
 import { folder } from '../_folder.ts'
+import { eventually } from '../_wait.ts'
 
 /** A guard whose `check` has one finding, and code of its own in places where plugins go wrong. */
 const guardWith = ({ top = '', setup = '', check = '', close = '' }) => `
@@ -64,5 +67,38 @@ describe('a plugin in a process of its own', () => {
     expect(loop).toEqual(['input: it kept the process busy for 3 s without a pause'])
     const exit = await failedBy({ check: 'process.exit(0)' })
     expect(exit).toEqual(['input: it ended the process with status 0'])
+  })
+
+  it('ends within its limit, and prints each check as it ends', async () => {
+    const at = await folder({
+      'one.mjs': guardWith({ check: "if (text.includes('forbidden')) for (;;);" }),
+      'one.cases/words.json': CASES,
+    })
+    const ended: string[] = []
+    const { failed } = await testPlugin(join(at, 'one.mjs'), {
+      limitMs: 5000,
+      timeoutMs: 60_000,
+      onStart: ({ kind, name }) => void ended.push(`${kind} ${name}`),
+      onCheck: ({ name, on }) => void ended.push([name, on].join(' ')),
+    })
+    expect(failed.map(({ notes }) => notes[0])).toEqual(['the run has taken its 5 s'])
+    expect(ended.slice(0, 3)).toEqual(['guard one', 'set up ', 'input words 1'])
+  })
+
+  it('is not left behind when the caller is killed, even by a loop', async () => {
+    const at = await folder({
+      'one.mjs': guardWith({
+        top: "import { writeFileSync } from 'node:fs'",
+        check: "writeFileSync(new URL('pid', import.meta.url), String(process.pid)); for (;;);",
+      }),
+      'one.cases/words.json': CASES,
+    })
+    const kit = new URL('../../src/testing.ts', import.meta.url).href
+    const code = `import { testPlugin } from '${kit}'; await testPlugin('${at}/one.mjs')`
+    const caller = spawn(process.execPath, ['--input-type=module', '--eval', code])
+    const pid = await eventually(async () => Number(await readFile(join(at, 'pid'), 'utf8')))
+    expect(() => process.kill(pid, 0)).not.toThrow()
+    caller.kill('SIGKILL')
+    await eventually(() => expect(() => process.kill(pid, 0)).toThrow('ESRCH'))
   })
 })

@@ -33,6 +33,7 @@ const SUITES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   guard: [],
   bodies: [[]],
   mutants: [],
+  faults: [['--short']],
 }
 
 const [first, ...rest] = process.argv.slice(2)

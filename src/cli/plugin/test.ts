@@ -6,9 +6,10 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { OVERRIDE, readEnvironment, resolveEnvironment } from '../../config/environment.ts'
 import { isObject } from '../../errors/checks.ts'
 import { ConfigError, type ConfigIssue } from '../../errors/errors.ts'
+import { LIMIT_MS } from '../../testing/plugin.ts'
 import { testPlugin, type Check, type KitReport, type PluginTestOptions } from '../../testing.ts'
 import { CommandError, type Arguments } from '../command.ts'
-import { table, toJson } from '../output.ts'
+import { toJson } from '../output.ts'
 
 /** Tests one plugin; with `--watch` again whenever it changes. @throws CommandError if a check has failed or a file cannot be read; ConfigError */
 export async function testOne(args: Arguments): Promise<void> {
@@ -30,6 +31,7 @@ async function testOnce({ positionals, text, on }: Arguments): Promise<void> {
   const addressOption = text.address ?? text['base-url-option']
   const options = text.options === undefined ? undefined : await readOptions(text.options)
   const seed = text.seed === undefined ? undefined : readSeed(text.seed)
+  const isJson = on.has('json')
   const report = await run(plugin, {
     ...(options && { options }),
     ...(addressOption !== undefined && { addressOption }),
@@ -37,8 +39,9 @@ async function testOnce({ positionals, text, on }: Arguments): Promise<void> {
     ...(text.requests !== undefined && { requests: resolve(text.requests) }),
     ...(text.only !== undefined && { only: text.only }),
     ...(seed !== undefined && { seed }),
+    ...(!isJson && { onStart: printStart, onCheck: printCheck }),
   })
-  process.stdout.write(on.has('json') ? toJson(report) : inWords(report))
+  process.stdout.write(isJson ? toJson(report) : inWords(report))
   const { failed, checks } = report
   if (failed.length > 0) {
     const sum = `${failed.length} of ${checks.length} checks failed`
@@ -95,24 +98,33 @@ async function run(plugin: string, options: PluginTestOptions): Promise<KitRepor
   }
 }
 
-function inWords({ kind, name, seed, cases, checks, failed }: KitReport): string {
+function printStart({ kind, name, seed }: Pick<KitReport, 'kind' | 'name' | 'seed'>): void {
+  const limit = `ends after ${LIMIT_MS / 60_000} minutes at most`
+  process.stdout.write(`${kind} ${name}, seed ${seed}, ${limit}\n\n`)
+  process.stdout.write(row('CHECK', 'ON', 'RESULT'))
+}
+
+/** A check is printed as it ends. Skipped ones are summed up at the end. */
+function printCheck({ name, on, result, notes: [note = ''] }: Check): void {
+  if (result === 'skipped') return
+  process.stdout.write(row(name, on ?? '-', result === 'failed' ? 'FAILED' : result, note))
+}
+
+function row(check: string, on: string, result: string, note = ''): string {
+  return `${[check.padEnd(15), on.padEnd(20), result.padEnd(6), note].join('  ').trimEnd()}\n`
+}
+
+/** What follows the checks that were printed. */
+function inWords({ cases, checks, failed }: KitReport): string {
   const count = cases.length === 1 ? '1 case' : `${cases.length} cases`
   const run = checks.filter(({ result }) => result !== 'skipped')
-  const rows = run.map(({ name: check, on, result, notes }) => [
-    check,
-    on,
-    result === 'failed' ? 'FAILED' : result,
-    notes[0] ?? '',
-  ])
   const more = run.flatMap(({ name: check, on, notes }) =>
     notes.slice(1).map((note) => `${[check, on].filter(Boolean).join(', ')}: ${note}\n`),
   )
   const passed = run.filter(({ result }) => result === 'ok').length
   const omitted = checks.length - run.length
-  const sums = `${passed} ok, ${run.length - passed} failed, ${omitted} skipped.\n`
+  const sums = `${passed} ok, ${run.length - passed} failed, ${omitted} skipped; ${count}.\n`
   return [
-    `${kind} ${name}, ${cases.length === 0 ? 'no cases' : count}, seed ${seed}\n\n`,
-    table(['CHECK', 'ON', 'RESULT', ''], rows).replaceAll(/ +-$/gm, ''),
     ...(more.length > 0 ? ['\n', ...more] : []),
     ...hints(failed),
     ...skips(checks),

@@ -10,14 +10,17 @@ import {
   type Fixture,
   type Case,
 } from '../fixture.ts'
-import { toCheck, skipped, type Check } from '../report.ts'
-import { choicesIn } from '../compare.ts'
+import { GatewayError } from '../../errors/errors.ts'
+import { describeError, toCheck, skipped, type Check } from '../report.ts'
+import { choicesIn, reasonsIn } from '../compare.ts'
 import type { TestRequest } from '../requests.ts'
 import type { RecordedResponse } from '../transcripts.ts'
 import { checkHeap, growth } from '../measure.ts'
 import { cutAt } from '../splits.ts'
 import type { ReceivedRequest } from '../fake-upstream.ts'
 
+/** The reason with which a client leaves. */
+const LEFT = 'the client left'
 const POLL_MS = 10
 /** Polls without a further byte after which a connection counts as stopped, if the plugin is not at work meanwhile. */
 const STILL_POLLS = 10
@@ -38,8 +41,15 @@ export async function checkCancel(fixture: Fixture, one: Case): Promise<Check> {
     if (!answering.streamed) return skipped('cancel', name, 'it returns no stream')
     const what = 'no part came while the vendor was sending'
     await patience.waitOnce(answering.parts.next(), what)
-    client.abort(new Error('the client left'))
-    return toCheck('cancel', name, await problemsAfterAbort(fixture, drain(answering.parts)))
+    client.abort(new Error(LEFT))
+    const thrown: string[] = []
+    const reading = drain(answering.parts).catch((error: unknown) => {
+      // The reason of the abort in any form is right.
+      const isOwn = error instanceof Error && error.name !== 'AbortError' && error.message !== LEFT
+      if (isOwn && !GatewayError.is(error)) thrown.push(`it threw ${describeError(error)}`)
+    })
+    const problems = await problemsAfterAbort(fixture, reading)
+    return toCheck('cancel', name, [...problems, ...thrown])
   })
 }
 
@@ -62,7 +72,7 @@ export async function checkHang(
     const what = 'no request reached the vendor'
     const first = await patience.waitOnce(Promise.race([reading, asked()]), what)
     if (first !== 'asked') return skipped('hang', on, NO_UPSTREAM)
-    client.abort(new Error('the client left'))
+    client.abort(new Error(LEFT))
     return toCheck('hang', on, await problemsAfterAbort(fixture, reading))
   })
 }
@@ -97,7 +107,7 @@ export async function checkSignal(
     const problem = 'a request was made without the signal of its call'
     if (!signal) return toCheck('signal', on, [problem])
     if (signal.aborted) return toCheck('signal', on, ['a request has the signal of another call'])
-    client.abort(new Error('the client left'))
+    client.abort(new Error(LEFT))
     const followed = await patience
       .wait(
         aborted.then(() => true),
@@ -234,8 +244,15 @@ async function stopsReading(taken: () => number, timeoutMs: number): Promise<boo
 
 const AT_ONCE = 6
 
-/** Checks the same answer after one that was cut, and several at once. */
-export async function checkRepeat(fixture: Fixture, { transcript, request }: Case): Promise<Check> {
+/** Other answers between two equal ones. */
+const MOST_OTHERS = 3
+
+/** Checks the same answer after one that was cut, after others, and several at once. */
+export async function checkRepeat(
+  fixture: Fixture,
+  { transcript, request }: Case,
+  others: readonly Case[],
+): Promise<Check> {
   const { name, answer } = transcript
   const { provider, vendor } = fixture
   if (!answer) return skipped('repeat', name, NO_UPSTREAM)
@@ -245,11 +262,16 @@ export async function checkRepeat(fixture: Fixture, { transcript, request }: Cas
   const problems: string[] = []
   const same = (other: typeof alone) =>
     isDeepStrictEqual(choicesIn(other.completion), choicesIn(alone.completion)) &&
-    isDeepStrictEqual(other.usage, alone.usage)
+    isDeepStrictEqual(other.usage, alone.usage) &&
+    isDeepStrictEqual(reasonsIn(other), reasonsIn(alone))
   const before = vendor.requests.length
   if (!same(await replay(fixture, request, answer))) {
     problems.push('after an answer that was cut off the same question has another answer')
   }
+  const between = others.filter((other) => other.transcript !== transcript).slice(0, MOST_OTHERS)
+  for (const other of between) await replay(fixture, other.request, other.transcript.answer!)
+  if (between.length > 0 && !same(await replay(fixture, request, answer)))
+    problems.push('after other answers the same question has another answer')
   if (vendor.requests.length === before)
     problems.push('the same question is not asked again: the answer is one of before')
   vendor.answer(() => toFakeResponse(answer, cutAt(answer.body, splitPoints(answer))))

@@ -18,6 +18,7 @@ import { embeddingsOf } from '../../endpoints/embeddings/endpoint.ts'
 import { resultsOf } from '../../endpoints/moderations/normal-form.ts'
 import { rankedOf } from '../../endpoints/rerank/endpoint.ts'
 import type { TestRequest } from '../requests.ts'
+import type { Transcript } from '../transcripts.ts'
 
 interface Fault {
   readonly name: string
@@ -102,7 +103,12 @@ async function checkFault(
 }
 
 /** Checks for secrets in errors and logs, and the vendor's account or address in messages. Runs last. */
-export function checkSecrets({ provider, vendor }: Fixture, secrets: readonly string[]): Check {
+export function checkSecrets(
+  { provider, vendor }: Fixture,
+  secrets: readonly string[],
+  cases: readonly Transcript[],
+): Check {
+  const named = cases.flatMap(namesIn)
   const problems = new Set<string>()
   const check = (text: string, where: string, what: string, hidden: readonly string[]) => {
     if (containsSecret(text, hidden)) problems.add(`${where} shows ${what}`)
@@ -114,12 +120,27 @@ export function checkSecrets({ provider, vendor }: Fixture, secrets: readonly st
     if (UpstreamFailure.is(error)) {
       check(message, 'the message of an error', 'the account at the vendor', [ACCOUNT])
       check(message, 'the message of an error', "the vendor's address", [host])
+      const told = named.find((name) => message.includes(name))
+      if (told) problems.add(`the message of an error says ${told}, of the vendor's refusal`)
       check(causesOf(error), 'the cause of an error', 'a key', secrets)
     }
   }
   for (const line of provider.host.logLines) check(line, 'the log', 'a key', secrets)
   const seen = secrets.length === 0 ? ['no option has the name of a secret'] : []
   return toCheck('secrets', null, [...problems], seen)
+}
+
+/** What looks like the name of an account, a machine or a person in a refusal, and is not of the client's request. */
+function namesIn({ request, answer, deployment, expect: { failure } }: Transcript): string[] {
+  if (!failure || !answer) return []
+  const asked = JSON.stringify([request, deployment])
+  const words =
+    Buffer.from(answer.body)
+      .toString()
+      .match(/[\w.@-]{6,}/g) ?? []
+  return words.filter(
+    (word) => /[a-z].*[-@]\w*\d|\w@\w+\.|^[a-z]+\d+[a-z]*$/i.test(word) && !asked.includes(word),
+  )
 }
 
 async function problemsOf(fixture: Fixture, fault: Fault, ask: Ask) {
@@ -257,12 +278,15 @@ async function checkAnswer(
     headers: { 'content-type': 'application/json' },
     pieces: [JSON.stringify(method.answer)],
   })
-  const { error } = await ask(fixture, method, like)
+  const { error, answer } = await ask(fixture, method, like)
   const requests = vendor.requests.length - before
   if (error === undefined) {
     return toCheck('texts', method.name, [], requests === 0 ? [NO_UPSTREAM] : [])
   }
-  const isOtherForm = UpstreamFailure.is(error) && requests > 0
+  // It has refused the answer itself, or found no items in it.
+  const { data, results = data } = (answer ?? {}) as { data?: unknown; results?: unknown }
+  const hasNone = Array.isArray(results) && results.length === 0
+  const isOtherForm = UpstreamFailure.is(error) && requests > 0 && (!answer || hasNone)
   return isOtherForm
     ? skipped('texts', method.name, 'it does not read the form of the sample')
     : toCheck('texts', method.name, [describeError(error)])

@@ -1,4 +1,5 @@
 /** Checks that all settings of a client, and every message, reach the vendor. */
+import { isDeepStrictEqual } from 'node:util'
 import { json } from '../fake-upstream.ts'
 import { NO_UPSTREAM, type Fixture } from '../fixture.ts'
 import { skipped, toCheck, type Check } from '../report.ts'
@@ -91,6 +92,7 @@ export async function checkForwarded(
       if (differs) forwarded.add(member)
     }
     problems.push(...conversationProblems(await sent({ messages: TURNS })))
+    problems.push(...(await roleProblems(sent)))
     problems.push(...(await partProblems(sent)))
     if (like.request.tools) problems.push(...(await toolProblems(sent, like)))
   }
@@ -130,6 +132,80 @@ async function partProblems(sent: Send): Promise<string[]> {
   return problems
 }
 
+/** Roles that a vendor has to be able to tell apart. A vendor may have one word for instructions. */
+const ROLES = [
+  ['system', 'user'],
+  ['developer', 'user'],
+  ['assistant', 'user'],
+] as const
+
+/** Checks that a message of one role reaches the vendor in another way than the same one of another role. */
+async function roleProblems(sent: Send): Promise<string[]> {
+  const problems: string[] = []
+  for (const [role, other] of ROLES) {
+    const one = await withRole(role, role === 'assistant')
+    const same = await withRole(other, role === 'assistant')
+    if (one !== undefined && one === same)
+      problems.push(`a message of the role ${role} is sent as one of the role ${other}`)
+  }
+  return problems
+
+  async function withRole(role: string, late: boolean): Promise<string | undefined> {
+    const text = { role, content: 'Text.' }
+    const [question, next] = [TURNS[1]!, { role: 'user', content: 'Go on.' }]
+    // Many vendors take instructions at the beginning alone.
+    return sent({ messages: late ? [question, text, next] : [text, next] })
+  }
+}
+
+/** Checks that results of tools are told from other messages, and from each other. */
+async function toolRoleProblems(sent: Send): Promise<string[]> {
+  const calls = ['call_zq1', 'call_zq2']
+  const [question, , , next] = CALLS
+  const functions = calls.map((id, i) => {
+    return { id, type: 'function', function: { name: 'look', arguments: `{"at":${i}}` } }
+  })
+  const asked = (role: string, ids: readonly string[]) => {
+    const results = ids.map((id, i) => ({
+      role,
+      ...(role === 'tool' && { tool_call_id: id }),
+      content: `Result ${i}.`,
+    }))
+    const turn = { role: 'assistant', content: null, tool_calls: functions }
+    return sent({ messages: [question, turn, ...results, next], tools: TOOLS })
+  }
+  const body = await asked('tool', calls)
+  if (body === undefined) return []
+  const problems: string[] = []
+  if (body === (await asked('tool', calls.toReversed())))
+    problems.push('"tool_call_id" has no influence on the request')
+  const result = turnWith('Result 0.', calls, body)
+  for (const role of ['system', 'user', 'assistant']) {
+    const other = await asked(role, calls)
+    const same =
+      other !== undefined && isDeepStrictEqual(result, turnWith('Result 0.', calls, other))
+    if (result && same)
+      problems.push(`a message of the role tool is sent as one of the role ${role}`)
+  }
+  return problems
+}
+
+/** The item of the outermost list of a body that has a text, without members whose value is one of the ids. */
+function turnWith(text: string, ids: readonly string[], body: string): unknown {
+  const has = (value: unknown) => JSON.stringify(value)?.includes(text)
+  let value: any
+  try {
+    value = JSON.parse(body, (_, member: unknown) =>
+      ids.includes(member as string) ? undefined : member,
+    )
+  } catch {
+    return undefined
+  }
+  while (typeof value === 'object' && value !== null && !Array.isArray(value))
+    value = Object.values(value).find(has)
+  return Array.isArray(value) ? value.find(has) : undefined
+}
+
 async function toolProblems(sent: Send, { request }: Transcript): Promise<string[]> {
   const problems: string[] = []
   const body = await sent({ messages: CALLS, tools: TOOLS })
@@ -140,6 +216,7 @@ async function toolProblems(sent: Send, { request }: Transcript): Promise<string
     const which = lost.map((text) => JSON.stringify(text)).join(', ')
     problems.push(`of a conversation with a tool these texts do not arrive: ${which}`)
   }
+  problems.push(...(await toolRoleProblems(sent)))
   const withTools = { messages: CALLS.slice(0, 1), tools: TOOLS }
   const free = await sent({ ...withTools, tool_choice: 'auto' })
   if (free !== undefined && free === (await sent({ ...withTools, tool_choice: 'required' })))

@@ -161,7 +161,7 @@ const ENDLESS = [
       ),
     ],
   ]),
-  fault('sse', 'answer', 'ends the process', [[SSE_FLOW, 'process.exit(3)']]),
+  fault('sse', ['answer', 'set up'], 'ends the process', [[SSE_FLOW, 'process.exit(3)']]),
 ]
 
 /** Calls of tools, ids, and roles. */
@@ -179,10 +179,6 @@ const CALLS = [
   fault('tools', 'answer', 'each call has an id of ours', [
     [CALL, CALL.replace('id, ', "id: 'call_' + call, ")],
   ]),
-  fault('tools', 'answer', 'the index of each call is 0', [
-    [CALL, CALL.replace('index: call', 'index: 0')],
-    [PIECE, PIECE.replace('index: call', 'index: 0')],
-  ]),
   fault('tools', 'answer', 'names are changed', [
     [CALL, CALL.replace('{ name }', "{ name: name + '_tool' }")],
   ]),
@@ -196,9 +192,6 @@ const CALLS = [
   ]),
   fault('tools', 'answer', 'the last piece of arguments is lost', [
     [`if (piece) {`, "if (piece && !piece.endsWith('}')) {"],
-  ]),
-  fault('tools', 'answer', 'stops where tools are called', [
-    ["(called.size > 0 ? 'tool_calls' : 'stop')", "'stop'"],
   ]),
   fault('tools', 'forwarded', 'tool_call_id is lost', [
     [TURNS, 'turns: messages.map(({ tool_call_id, ...message }: any) => message)'],
@@ -457,6 +450,21 @@ const BYTES = [
   ]),
 ]
 
+/** A refusal whose class has no sentence of the gateway's own, and that names an account. */
+const DENIED = {
+  cases: {
+    'denied.json': JSON.stringify({
+      request: { messages: [{ role: 'user', content: 'Say hello.' }] },
+      expect: { failure: 'upstream_auth' },
+    }),
+    'denied.http': answer(
+      '{"error":"acme-4711 may not use this model"}',
+      'application/json',
+      '403 Forbidden',
+    ),
+  },
+}
+
 /** Calls that touch each other, leave something behind, or are not let go. */
 const CONDUCT = [
   fault('tools', 'repeat', 'one set of calls for all answers', [
@@ -589,19 +597,31 @@ const CONDUCT = [
       `await (await fetch(url, { method: 'POST', headers, body, signal })).text()\n        ${SSE_FLOW}`,
     ],
   ]),
-  fault('sse', 'secrets', 'the note of the vendor is the message', [
+  fault(
+    'sse',
+    'secrets',
+    'the note of the vendor is the message',
     [
-      STATUS,
-      "if (response.status !== 200) { const { error } = await response.text().then(JSON.parse).catch(() => ({})); throw host.fail(response.status === 429 ? 'upstream_rate' : 'upstream_error', error, { retryAfterMs: 2000 }) }",
+      [
+        STATUS,
+        `if (response.status === 403) throw host.fail('upstream_auth', JSON.parse(await response.text()).error)\n        ${STATUS}`,
+      ],
     ],
-  ]),
-  fault('tools', 'secrets', 'the body is part of the message', [
+    DENIED,
+  ),
+  fault(
+    'tools',
+    'secrets',
+    'the body is part of the message',
     [
-      TOOLS_STATUS,
-      "if (response.status === 429) throw host.fail('upstream_rate', `Refused: ${await response.text()}`, { retryAfterMs: 2000 })\n        " +
+      [
         TOOLS_STATUS,
+        "if (response.status === 403) throw host.fail('upstream_auth', `Refused: ${await response.text()}`)\n        " +
+          TOOLS_STATUS,
+      ],
     ],
-  ]),
+    DENIED,
+  ),
   fault(
     'sse',
     'secrets',
@@ -617,7 +637,7 @@ const CONDUCT = [
   fault('sse', 'secrets', 'the address is in the message', [
     [
       STATUS,
-      "if (response.status === 429) { await response.text(); throw host.fail('upstream_rate', `${url} is busy.`, { retryAfterMs: 2000 }) }\n        " +
+      "if (response.status === 403) { await response.text(); throw host.fail('upstream_auth', `${url} refuses.`) }\n        " +
         STATUS,
     ],
   ]),

@@ -114,6 +114,11 @@ const PROVIDERS = [
       "if (!end) return\n      for (const [index, made] of called) give({ tool_calls: [{ index, id: made.id, type: 'function', function: { name: made.name, arguments: made.all } }] })",
     ],
   ]),
+  // The gateway numbers calls by their ids, and knows that an answer with calls ends with them.
+  right('tools', 'careless indexes of calls', [['index: call', 'index: 0']]),
+  right('tools', 'a careless finish reason of calls', [
+    ["(called.size > 0 ? 'tool_calls' : 'stop')", "'stop'"],
+  ]),
   right('tools', 'a vendor without ids of calls', [["id, type: 'function'", "type: 'function'"]], {
     noCases: true,
     cases: {
@@ -186,9 +191,11 @@ const PROVIDERS = [
     },
   ),
   right('lines', 'lines that it does not know are errors', [
+    ['chunks()', 'chunks(host)'],
+    ['function chunks(host)', 'function chunks(host: any)'],
     [
       'push({ text, done, tokens }, emit) {',
-      "push({ text, done, tokens }, emit) {\n      if (text === undefined && !done && !tokens) throw new TypeError('an unknown line')",
+      "push({ text, done, tokens }, emit) {\n      if (text === undefined && !done && !tokens) throw host.fail('upstream_error')",
     ],
   ]),
   right('lines', 'a line that is no JSON is an error of its own', [
@@ -383,16 +390,16 @@ const GUARDS = [
     'cards',
     'a category, where it is denied',
     [
-      ['x:my-guard/card', 'deny:pii'],
+      ['x:my-guard/card', 'deny:code'],
       [
         'items.map(({ text }) => verdictOn(spanIn(text)))',
-        "items.map(({ text }) => verdictOn(context.rules.deny.includes('pii') ? spanIn(text) : undefined))",
+        "items.map(({ text }) => verdictOn(context.rules.deny.includes('code') ? spanIn(text) : undefined))",
       ],
       ['checkInput: (items)', 'checkInput: (items, context)'],
       ['streamOutput() {', 'streamOutput(_stream, context) {'],
       [
         'const found = spanIn(text, tail.length)',
-        "const found = context.rules.deny.includes('pii') ? spanIn(text, tail.length) : undefined",
+        "const found = context.rules.deny.includes('code') ? spanIn(text, tail.length) : undefined",
       ],
     ],
     {
@@ -402,8 +409,8 @@ const GUARDS = [
             { text: 'Order 12345678901234567 is no card.', expect: 'pass' },
             {
               text: 'My card 4111111111111111.',
-              expect: 'deny:pii',
-              rules: { deny: ['pii'] },
+              expect: 'deny:code',
+              rules: { deny: ['code'] },
               spans: [{ start: 8, end: 24 }],
             },
           ],
