@@ -111,8 +111,9 @@ const AFTER_MS = 120
 
 // A plugin may keep this thread busy, so another one sees that the caller is gone, even after it was killed.
 new Worker(
-  `const { ppid } = process
-  setInterval(() => { if (process.ppid !== ppid) process.kill(process.pid, 'SIGKILL') }, 500)`,
+  `setInterval(() => {
+    if (process.ppid !== ${process.ppid}) process.kill(process.pid, 'SIGKILL')
+  }, 500)`,
   { eval: true, execArgv: [] },
 ).unref()
 process.once('disconnect', () => process.exit())

@@ -48,6 +48,9 @@ const MANY_CALLS = 2000
 /** The most that a call may leave behind. What is cached has been cached when the calls are measured. */
 const MAX_CALL_BYTES = 64
 const MEASUREMENTS = 3
+/** Growth before the measurement at which what a call leaves is looked at, and the most that each may leave then. */
+const MAX_HEAP_BYTES = 64 * 1024 * 1024
+const MANY_BYTES = 16 * 1024
 
 /**
  * The check of what many small calls leave behind. A measurement is repeated before it counts against the plugin: code that is
@@ -71,7 +74,14 @@ export async function checkHeap(
     }
     return process.memoryUsage().heapUsed
   }
-  for (let i = calls; i < MANY_CALLS; i++) await call()
+  const start = process.memoryUsage().heapUsed
+  for (let i = calls; i < MANY_CALLS; i++) {
+    await call()
+    // A process without memory could not tell of it.
+    const isFull = i % 100 === 0 && process.memoryUsage().heapUsed - start > MAX_HEAP_BYTES
+    const size = isFull ? Math.round(((await used()) - start) / (i + 1 - calls)) : 0
+    if (size > MANY_BYTES) return toCheck('memory', on, [`${what} leave ${size} bytes each behind`])
+  }
   let least = Infinity
   for (let i = 0; i < MEASUREMENTS && least > MAX_CALL_BYTES; i++) {
     const before = await used()

@@ -86,6 +86,7 @@ class ChildRun {
   #found: Pick<KitReport, 'kind' | 'name' | 'api'>
   #report: KitReport | undefined
   #refused: unknown
+  #started = false
   #ended = false
   #silence: NodeJS.Timeout | undefined
   #errors = ''
@@ -133,11 +134,13 @@ class ChildRun {
     this.#expectWord()
     if ('progress' in message) {
       const { progress } = message
+      this.#start()
       if ('ended' in progress) this.#add(...progress.ended)
       else this.#current = progress
     } else if ('report' in message) {
       this.#report = message.report
       this.#done.splice(0, this.#done.length, ...message.report.checks)
+      if (message.more.some(({ name }) => name === this.#job.only)) this.#start()
       this.#add(...message.more)
       this.#current = { name: 'handles', on: null }
       clearTimeout(this.#silence)
@@ -151,7 +154,6 @@ class ChildRun {
       this.#refused = issues ? new ConfigError(source, issues) : new Error(refused)
     } else if ('found' in message) {
       this.#found = message.found
-      this.#watch.onStart?.({ ...message.found, seed: this.#job.seed! })
     }
   }
 
@@ -172,13 +174,21 @@ class ChildRun {
 
   #fail(problem: string): void {
     const { name, on } = this.#current
+    this.#start()
     this.#add(toCheck(name, on, [problem]))
+  }
+
+  /** Tells that checks run. A job that cannot be done is an error alone. */
+  #start(): void {
+    if (this.#started) return
+    this.#started = true
+    this.#watch.onStart?.({ ...this.#found, seed: this.#job.seed! })
   }
 
   #add(...checks: readonly Check[]): void {
     this.#done.push(...checks)
     const { onCheck } = this.#watch
-    if (!onCheck) return
+    if (!onCheck || !this.#started) return
     const { checks: shown } = reportOf(
       this.#found,
       { seed: 0, cases: [] },

@@ -131,7 +131,7 @@ describe('plugin new', () => {
 
   it('measures what a search engine leaves behind', async () => {
     const { dir, read } = await written('search', 'finder')
-    const keep = ';((globalThis as any).kept ??= []).push(Array.from({ length: 4096 }, String))\n'
+    const keep = ';((globalThis as any).kept ??= []).push(Array.from({ length: 16 }, String))\n'
     const leaking = (await read('finder.ts')).replace(/(?=const \{ found \})/, keep)
     await writeFile(join(dir, 'finder.ts'), leaking)
     const { failed } = await testPlugin(join(dir, 'finder.ts'), { only: 'memory' })

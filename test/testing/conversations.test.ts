@@ -61,7 +61,7 @@ describe('difficult conversations', () => {
       'messages[0].content[1] does not arrive: "https://files.example/paper.pdf"',
     ])
     expect(notes).not.toHaveProperty('two user messages')
-    expect(new Set(failed)).toEqual(new Set(['forwarded', 'conversations']))
+    expect(new Set(failed)).toEqual(new Set(['cases', 'forwarded', 'conversations']))
   })
 
   it('fail when the body has another form, with the member and the cause', async () => {

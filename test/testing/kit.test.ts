@@ -35,6 +35,8 @@ describe('a provider without a flaw', () => {
     expect(new Set(report.checks.map(({ name }) => name))).toEqual(
       new Set([
         'set up',
+        'cases',
+        'unreadable',
         'answer',
         'stream rules',
         'usage',

@@ -96,7 +96,11 @@ describe('a plugin in a process of its own', () => {
     const kit = new URL('../../src/testing.ts', import.meta.url).href
     const code = `import { testPlugin } from '${kit}'; await testPlugin('${at}/one.mjs')`
     const caller = spawn(process.execPath, ['--input-type=module', '--eval', code])
-    const pid = await eventually(async () => Number(await readFile(join(at, 'pid'), 'utf8')))
+    const pid = await eventually(async () => {
+      const text = await readFile(join(at, 'pid'), 'utf8')
+      expect(text).not.toBe('')
+      return Number(text)
+    })
     expect(() => process.kill(pid, 0)).not.toThrow()
     caller.kill('SIGKILL')
     await eventually(() => expect(() => process.kill(pid, 0)).toThrow('ESRCH'))
