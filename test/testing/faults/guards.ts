@@ -166,7 +166,7 @@ const VERDICTS = [
   fault(
     'cards',
     ['in force', 'set up'],
-    'a category that nobody denies',
+    'a category that no policy denies',
     [
       ['enforces: [RULE]', "enforces: [RULE, 'deny:code']"],
       ['rule: RULE', "rule: 'deny:code'"],
@@ -364,7 +364,7 @@ const CONDUCT = [
   fault('cards', 'uncaught', 'a promise without a handler', [
     [
       INPUT,
-      "checkInput(items) { void Promise.reject(new Error('nobody')); return items.map(({ text }) => verdictOn(spanIn(text))) },",
+      "checkInput(items) { void Promise.reject(new Error('no handler')); return items.map(({ text }) => verdictOn(spanIn(text))) },",
     ],
   ]),
   fault('check', 'repeat', 'an expression with memory', [

@@ -662,7 +662,7 @@ const CONDUCT = [
     [SSE_FLOW, "setTimeout(() => { throw new Error('late') }, 60)\n        " + SSE_FLOW],
   ]),
   fault('sse', 'uncaught', 'a promise without a handler', [
-    [SSE_FLOW, "void Promise.reject(new Error('nobody waits'))\n        " + SSE_FLOW],
+    [SSE_FLOW, "void Promise.reject(new Error('no handler'))\n        " + SSE_FLOW],
   ]),
   fault('sse', 'handles', 'a timer that goes on', [
     [
