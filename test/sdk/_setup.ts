@@ -61,6 +61,8 @@ export async function setUp(config: Pick<UserConfig, 'server' | 'defaults'> = {}
       'acme/swift-1': model('plain'),
       'acme/openai': model('openai'),
       'acme/router': model('openrouter'),
+      // It cannot reason, so that nothing of an answer is hidden.
+      'acme/says': { ...model('plain'), capabilities: ['STREAMING'] },
       'acme/whole': { ...model('plain'), capabilities: [] },
     },
     routing: { cooldown: 0 },

@@ -132,10 +132,10 @@ function ask(name: string): Promise<Got> {
   return s.t.chat({ model: 'acme/swift-1', messages: MESSAGES, ...options })
 }
 
-function stream(name: string) {
+function stream(name: string, model = 'acme/swift-1') {
   const [answer, options] = SCENES[name]!
   s.vendor.answer(answer)
-  return s.client.chat.completions.stream({ model: 'acme/swift-1', messages: MESSAGES, ...options })
+  return s.client.chat.completions.stream({ model, messages: MESSAGES, ...options })
 }
 
 describe('the reference stream', () => {
@@ -270,7 +270,7 @@ describe('the official client reads', () => {
   })
 
   it('chat-midstream-error, as an error that knows its code and what it cost', async () => {
-    const error = await rejected(stream('chat-midstream-error').finalChatCompletion())
+    const error = await rejected(stream('chat-midstream-error', 'acme/says').finalChatCompletion())
     expect(error).toBeInstanceOf(APIError)
     expect(error).toMatchObject({ code: 'upstream_error', type: 'server_error', param: null })
     expect(error.error.usage).toMatchObject({ completion_tokens: 1, cost: 0.0000069 })
