@@ -354,6 +354,7 @@ const defaults = v.strictObject({
 
 const HOLD = '"adaptive" or "ceiling"'
 
+const PATIENCE = 'a number of seconds from 0 to 30'
 const billing = v.strictObject({
   hold: v.optional(v.picklist(['adaptive', 'ceiling'], HOLD), 'adaptive'),
   exposure: v.optional(
@@ -364,8 +365,13 @@ const billing = v.strictObject({
     {},
   ),
   onDisconnect: v.optional(v.picklist(['cancel', 'drain']), 'cancel'),
-  drainSeconds: v.optional(pause, 10),
-  drainBytes: v.optional(size, '1mib'),
+  patience: v.optional(
+    v.pipe(v.number(PATIENCE), v.minValue(0, PATIENCE), v.maxValue(30, PATIENCE)),
+    2,
+  ),
+  // Without an effect: answers are read on to their report.
+  drainSeconds: v.optional(v.unknown()),
+  drainBytes: v.optional(v.unknown()),
   mostPerCall: v.optional(v.pipe(usd, v.transform(parsePico)), '1000'),
 })
 

@@ -116,6 +116,7 @@ const INPUT = [
 
 /** Computes holds, and learns the consumption of an account's calls of a model. It is kept in memory, one set per gateway. */
 export class HoldEstimator {
+  readonly settled = new SettlementWaits()
   readonly #learned = new LRUCache<string, Learned>(atMost(MAX_SUBJECTS))
   readonly #rates = new LRUCache<string, Latest>({ max: MAX_MODELS })
   readonly #reasoning = new LRUCache<string, Latest>({ max: MAX_MODELS })
@@ -189,6 +190,36 @@ export class HoldEstimator {
 
   #of(subject: Subject): Readonly<Learned> {
     return this.#learned.get(nameOf(subject)) ?? PRIOR
+  }
+}
+
+/** Calls that wait for the next settlement of their account. */
+class SettlementWaits {
+  readonly #waiting = new Map<string, Set<() => void>>()
+
+  /** Resolves at the next settlement, after `ms`, or when the signal is aborted. */
+  next(account: string, ms: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const waiting = this.#waiting.get(account) ?? new Set()
+      this.#waiting.set(account, waiting)
+      const wake = () => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', wake)
+        waiting.delete(wake)
+        if (waiting.size === 0) this.#waiting.delete(account)
+        resolve()
+      }
+      const timer = setTimeout(wake, ms)
+      waiting.add(wake)
+      signal.addEventListener('abort', wake)
+      if (signal.aborted) wake()
+    })
+  }
+
+  /** Wakes the calls of an account: some of its money may be free again. */
+  wake(account: string): void {
+    const waiting = this.#waiting.get(account)
+    if (waiting) for (const wake of [...waiting]) wake()
   }
 }
 

@@ -214,7 +214,7 @@ describe('a client that leaves a gateway that drains', () => {
     await using t = await createTestGateway({
       providers: { vendor: { use: 'openai-compatible', options: { baseURL: `${vendor.url}/v1` } } },
       models: { 'mock/echo': { ...echo, deployments: [{ provider: 'vendor', model: 'm' }] } },
-      billing: { onDisconnect: 'drain', drainSeconds: 5 },
+      billing: { onDisconnect: 'drain' },
     })
     const before = await t.balance()
     const leaving = new AbortController()

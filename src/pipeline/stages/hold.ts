@@ -1,6 +1,7 @@
+import { performance } from 'node:perf_hooks'
 import { tierRefusal } from '../../models/allowlist.ts'
 import { Forbidden, PaymentRequired, TooManyRequests, Unavailable } from '../../errors/errors.ts'
-import type { HoldResult, HoldGranted } from '../../state/ledger/ledger.ts'
+import type { HoldRequest, HoldResult, HoldGranted } from '../../state/ledger/ledger.ts'
 import type { Pico } from '../../money/money.ts'
 import {
   HoldGrowth,
@@ -97,7 +98,7 @@ export const hold: Stage = {
     // On the free tier the ledger holds nothing; it decides, because a top-up may have ended the tier since the call entered.
     const figures = figuresOf(call, estimate)
     const { expected, ceiling } = figures
-    const held = runtime.ledger.hold({
+    const wanted: HoldRequest = {
       request,
       account: account.id,
       key: key.id,
@@ -106,16 +107,53 @@ export const hold: Stage = {
       ceiling,
       exposure: policy === 'ceiling' ? NO_EXPOSURE : exposure,
       free: target.model.freeTier,
-    })
-    return held instanceof Promise
-      ? held.then((granted) => take(call, granted, figures))
-      : take(call, held, figures)
+    }
+    const decide = (held: HoldResult) => {
+      const waits = !held.ok && held.why === 'held' && runtime.config.billing.patience > 0
+      return waits ? patient(call, wanted, held, figures) : take(call, held, figures)
+    }
+    const held = runtime.ledger.hold(wanted)
+    return held instanceof Promise ? held.then(decide) : decide(held)
   },
 
   end(call) {
     const { estimate, held } = call.made.admission ?? {}
     if (estimate && held) learn(call, estimate)
   },
+}
+
+/** The longest time between two questions to the ledger, in ms: other gateways settle too. */
+const ASK_AGAIN_MS = 250
+
+/**
+ * Asks again while running calls hold the rest of the money, after each settlement of the account, for `billing.patience`. Bursts
+ * of small accounts are served so in place of being refused.
+ */
+async function patient(
+  call: Call,
+  wanted: HoldRequest,
+  refused: HoldResult,
+  figures: HoldFigures,
+): Promise<void> {
+  const { runtime, admission } = call
+  const until = performance.now() + runtime.config.billing.patience * 1000
+  const scope = call.abortScope()
+  let held = refused
+  try {
+    while (!held.ok && held.why === 'held' && performance.now() < until) {
+      const leftMs = until - performance.now()
+      await runtime.holds.settled.next(
+        admission.account.id,
+        Math.min(ASK_AGAIN_MS, leftMs),
+        scope.signal,
+      )
+      call.throwIfAborted()
+      held = await runtime.ledger.hold(wanted)
+    }
+  } finally {
+    call.release(scope)
+  }
+  take(call, held, figures)
 }
 
 /** Takes the answer of the ledger. @throws where it refuses */

@@ -162,7 +162,6 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   #closing: Promise<void> | undefined
   /** Ends {@link #closing}; set while the answer is read on without a client. */
   #drained: (() => void) | undefined
-  #drainedBytes = 0
   #answer: ProviderAnswer | undefined
   /** The assessment of its usage; undefined while it may grow. */
   #assessment: Assessment | undefined
@@ -519,12 +518,15 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   }
 
   #push(part: unknown): void {
-    if (this.#drained) this.#skip(part)
-    else this.#sink.push(part)
+    // Without its client nothing gets the parts.
+    if (!this.#drained) this.#sink.push(part)
   }
 
   #batchEnd(): boolean {
-    if (this.#drained) return true
+    if (this.#drained) {
+      this.#checkDrained()
+      return true
+    }
     if (!this.#closed) this.#sink.batchEnd()
     return !this.#paused
   }
@@ -642,21 +644,20 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     if (failed) logFailure(this.#call, failed, next)
   }
 
-  /** Reads on after the client has left, within bounds, to learn the usage of the answer. */
+  /** Reads on after the client has left, to the vendor's report. What bounds a client that stays bounds this as well. */
   async #drain(): Promise<void> {
-    const { drainSeconds } = this.#call.runtime.config.billing
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#drained = resolve
     this.#chain?.resume()
-    const timer = setTimeout(resolve, drainSeconds * 1000)
+    if (this.#watch) this.#watch.waiting = true
+    this.#checkDrained()
     await promise
-    clearTimeout(timer)
   }
 
-  /** Counts a part that no client gets, up to the bound of what is read. */
-  #skip(part: unknown): void {
-    this.#drainedBytes += Buffer.byteLength(JSON.stringify(part) ?? '')
-    if (this.#drainedBytes >= this.#call.runtime.config.billing.drainBytes) this.#drained!()
+  /** Stops reading on once the bill is known: a complete report is there, or one that covers all until then. */
+  #checkDrained(): void {
+    const { reported, incomplete } = this.#answer?.usage() ?? {}
+    if (reported && !incomplete && this.#answer?.complete) this.#drained?.()
   }
 
   /** Usage of a request that went upstream, and of whose answer nothing has come: the prompt, and what the model has written. */

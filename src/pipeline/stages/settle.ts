@@ -68,6 +68,7 @@ class CallCharge implements Charge {
           call.answer.bill = this.#bill
           call.marks.settledMs = call.elapsedMs
         }
+        call.runtime.holds.settled.wake(call.admission.account.id)
         resolve()
       }
       try {

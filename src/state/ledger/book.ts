@@ -554,10 +554,7 @@ export class AccountBook {
     }
     if (this.balance <= 0n) return NO_CREDITS
     const by = this.#waitsFor(request, caps)
-    if (by) {
-      this.#uncount(call)
-      return { ok: false, why: 'held', by, retryAfterMs: RETRY_MS }
-    }
+    if (by) return { ok: false, why: 'held', by, retryAfterMs: RETRY_MS }
     const { lifetime } = this.#own
     this.#add(key, day, expected)
     for (const part of [key, this.#own]) part.ceilings += ceiling

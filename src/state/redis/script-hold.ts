@@ -82,15 +82,7 @@ local function waitsFor()
 end
 
 local by = waitsFor()
-if by then
-  -- The mark keeps a repeated hold from removing a second entry of the rate logs.
-  if not held then
-    uncount(log, tonumber(at) + time - now)
-    uncount(shared, tonumber(at) + time - now)
-    call('HSET', holds, member, '-')
-  end
-  return { 'held', by }
-end
+if by then return { 'held', by } end
 
 local tight = '0'
 if ceiling ~= '0' then

@@ -203,8 +203,8 @@ return { 'charged', cost, fields.bal or '0', seq, day }
 
 const LEAVE = `
 local member, slot = ARGV[1], tonumber(ARGV[2])
--- A call that has left, or that was refused with 'held', is not counted any more.
-if slot and call('ZSCORE', leases, member) and call('HGET', holds, member) ~= '-' then
+-- A call that has left is not counted any more.
+if slot and call('ZSCORE', leases, member) then
   local state = call('HMGET', book, 'last', 'ahead', 'tier', 'fday')
   local time = slot + steady(state[1], state[2]) - now
   uncount(log, time)
