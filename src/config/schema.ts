@@ -369,7 +369,7 @@ const billing = v.strictObject({
     v.pipe(v.number(PATIENCE), v.minValue(0, PATIENCE), v.maxValue(30, PATIENCE)),
     2,
   ),
-  // Without an effect: answers are read on to their report.
+  // They have no effect: answers are read on to their report.
   drainSeconds: v.optional(v.unknown()),
   drainBytes: v.optional(v.unknown()),
   mostPerCall: v.optional(v.pipe(usd, v.transform(parsePico)), '1000'),

@@ -80,6 +80,7 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
     const guards = await setUpGuards(config, catalog, origin, hostOfGuard)
     const issues = checkProviders(config, catalog, providers)
     if (issues.length > 0) throw new ConfigError(file, issues)
+    warnOfDrainBounds(config.billing, common.log)
     const sinks = opened.first(await openSinks(loaded, common, plugins))
     const access = config.log.access ? common.access : undefined
     const requests = config.log.requests ? common.requests : undefined
@@ -372,4 +373,14 @@ async function setUpGuards(
       fail(`guards.use.${index}.name`, `there is a guard ${JSON.stringify(name)} already`)
   })
   return new GuardRegistry(made, (id) => catalog.get(id)?.modality === 'chat')
+}
+
+/** Tells of settings of the last release that have no effect any more. */
+function warnOfDrainBounds(billing: Config['billing'], log: Common['log']): void {
+  for (const name of ['drainSeconds', 'drainBytes'] as const) {
+    if (billing[name] === undefined) continue
+    log.warn(
+      `billing.${name} has no effect: with "drain" an answer is read on to its report. Remove it.`,
+    )
+  }
 }

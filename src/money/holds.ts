@@ -219,7 +219,7 @@ class SettlementWaits {
   /** Wakes the calls of an account: some of its money may be free again. */
   wake(account: string): void {
     const waiting = this.#waiting.get(account)
-    if (waiting) for (const wake of [...waiting]) wake()
+    if (waiting) for (const wake of waiting) wake()
   }
 }
 

@@ -312,7 +312,7 @@ export class Metrics {
   })
   readonly #unbilled = new Counter({
     name: 'sluicegate_unbilled_usd_total',
-    help: 'What calls cost that no account is charged for: `gateway`, it failed itself; `deadline`, a whole answer came too late.',
+    help: 'Cost that no account is charged: `gateway`, it failed itself; `deadline`, a whole answer came too late.',
     labels: ['why'],
   })
   readonly #estimated = new Counter({

@@ -233,6 +233,16 @@ describe('a client that leaves a gateway that drains', () => {
   })
 })
 
+describe('bounds of reading on that are gone', () => {
+  it('are warned of, and have no effect', async () => {
+    await using t = await createTestGateway({
+      ...MOCK_CONFIG,
+      billing: { onDisconnect: 'drain', drainSeconds: 5 } as never,
+    })
+    expect(t.logged.join('\n')).toContain('billing.drainSeconds has no effect')
+  })
+})
+
 describe('what is said to the model', () => {
   it('is what the client wrote, less what is the gateway’s own business', async () => {
     await using vendor = await startUpstream(events(says('Hello.', 'stop'), '[DONE]'))

@@ -12,6 +12,7 @@ import { lacks } from '../../models/capabilities.ts'
 import { goneModel } from '../../models/allowlist.ts'
 import type { Deployment } from '../../models/catalog.ts'
 import { Unavailable, UpstreamFailure, brokenAnswer } from '../../errors/errors.ts'
+import { costOf } from '../../money/money.ts'
 import { assess, stopped, type Assessment, type Hidden } from '../../money/plausible.ts'
 import { ClientDisconnected, type Call, type ProviderAnswer, type Stage } from '../pipeline.ts'
 import type { Chain, Feed, Producer, Sink } from '../../stream/chain.ts'
@@ -256,6 +257,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     if (answer) this.#assessment ??= this.#assess(answer, this.#finished)
     const usage = this.#assessment?.usage ?? (left && this.#asked ? this.#unseenUsage() : undefined)
     if (usage) this.#meter(usage)
+    else if (call.aborted && !left && this.#asked && call.admission.estimate) this.#countLost()
     if (this.#attempt) call.release(this.#attempt)
     this.#unlisten()
     this.#leaveDeployment()
@@ -518,7 +520,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   }
 
   #push(part: unknown): void {
-    // Without its client nothing gets the parts.
+    // No client gets the parts of an answer that is read on.
     if (!this.#drained) this.#sink.push(part)
   }
 
@@ -658,6 +660,18 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   #checkDrained(): void {
     const { reported, incomplete } = this.#answer?.usage() ?? {}
     if (reported && !incomplete && this.#answer?.complete) this.#drained?.()
+  }
+
+  /** Counts what a whole answer cost the operator that did not come before the deadline. Its vendor reports it to no one. */
+  #countLost(): void {
+    const { request, target, aborted, runtime } = this.#call
+    if (request.stream || !UpstreamFailure.is(aborted) || aborted.failure !== 'timeout') return
+    const line = {
+      source: 'model' as const,
+      usage: this.#unseenUsage(),
+      prices: target.model.prices,
+    }
+    runtime.metrics.unbilled('deadline', costOf(line))
   }
 
   /** Usage of a request that went upstream, and of whose answer nothing has come: the prompt, and what the model has written. */
