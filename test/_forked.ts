@@ -21,6 +21,8 @@ export interface ForkedGateway extends AsyncDisposable {
   promises(): Promise<number>
   /** Bytes that are in use after a collection of garbage. */
   live(): Promise<number>
+  /** Ends it as a crash does. */
+  kill(): Promise<void>
 }
 
 /** Starts one with this configuration. Waiting for it fails when its process ends. */
@@ -44,8 +46,12 @@ export async function forkGateway(config: object): Promise<ForkedGateway> {
     usage: () => ask('usage'),
     promises: () => ask('promises'),
     live: () => ask('live'),
+    async kill() {
+      child.kill('SIGKILL')
+      await exited
+    },
     async [Symbol.asyncDispose]() {
-      child.disconnect()
+      if (child.connected) child.disconnect()
       await exited
     },
   }

@@ -383,6 +383,28 @@ const responses = v.strictObject({
   ),
 })
 
+const KEEP = 'a duration such as "24h", from 1m to 47h'
+const keep = v.pipe(
+  v.union([v.string(KEEP), v.number(KEEP)], KEEP),
+  v.transform(toSeconds),
+  v.number(KEEP),
+  v.minValue(60, KEEP),
+  v.maxValue(47 * 3600, KEEP),
+)
+const MOST = 'a size from 1kib to 8mib'
+/** Seconds of a number, or of a text such as `24h`; NaN for a text that is no duration. */
+function toSeconds(value: string | number): number {
+  if (typeof value === 'number') return value
+  const [, amount, unit] = /^(\d{1,6})([smh])$/.exec(value.trim()) ?? []
+  return unit === undefined ? NaN : Number(amount) * { s: 1, m: 60, h: 3600 }[unit]!
+}
+
+const idempotency = v.strictObject({
+  enabled: v.optional(FLAG, true),
+  keep: v.optional(keep, '24h'),
+  most: v.optional(v.pipe(size, v.minValue(1024, MOST), v.maxValue(8 * 1_048_576, MOST)), '1mib'),
+})
+
 const prices = v.strictObject({ packaged: v.optional(FLAG, true) })
 
 const names = v.strictObject({
@@ -542,6 +564,7 @@ export const configSchema = v.strictObject({
   billing: v.optional(billing, {}),
   routing: v.optional(routing, {}),
   responses: v.optional(responses, {}),
+  idempotency: v.optional(idempotency, {}),
   admin: v.optional(admin, {}),
   metrics: v.optional(metrics, {}),
   alerts: v.optional(alerts, {}),

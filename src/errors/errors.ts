@@ -83,6 +83,7 @@ const INVALID_STATUS = {
   file_too_large: 413,
   request_timeout: 408,
   method_not_allowed: 405,
+  idempotency_in_progress: 409,
 } as const
 
 export type InvalidCode =
@@ -111,8 +112,10 @@ export type InvalidCode =
   | 'fetch_failed'
   | 'range_too_large'
   | 'invalid_policy'
+  | 'idempotency_key_reused'
+  | 'idempotency_answer_gone'
 
-/** 400, 405, 408, 413 or 415: the client has to change its request. */
+/** 400, 405, 408, 409, 413 or 415: the client has to change its request. */
 export class InvalidRequest extends GatewayError {
   constructor(code: InvalidCode, message: string, options: ErrorOptions = {}) {
     const status = (INVALID_STATUS as Record<string, number>)[code] ?? 400

@@ -24,6 +24,7 @@ import { transcription } from '../endpoints/transcription/endpoint.ts'
 import { nearest } from '../errors/nearest.ts'
 import type { Endpoint, Stage, WireFormat } from '../pipeline/pipeline.ts'
 import { constrain, read, resolve } from '../pipeline/stages/request.ts'
+import { claim } from '../pipeline/stages/claim.ts'
 import { enter } from '../pipeline/stages/enter.ts'
 import { ground } from '../pipeline/stages/ground.ts'
 import { guard } from '../pipeline/stages/guard.ts'
@@ -39,6 +40,7 @@ const served: readonly Stage[] = [
   ...entered,
   read,
   resolve,
+  claim,
   hold,
   settle,
   constrain,
@@ -48,7 +50,7 @@ const served: readonly Stage[] = [
 ]
 
 /** The gateway's own guards answer in place of a model, where a request names them. */
-const byGuards: readonly Stage[] = [resolveGuards, hold, settle, askGuards]
+const byGuards: readonly Stage[] = [resolveGuards, claim, hold, settle, askGuards]
 const byModel = served.slice(served.indexOf(resolve))
 const moderate: Stage = {
   name: 'moderate',

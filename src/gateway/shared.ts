@@ -3,6 +3,7 @@ import type { ConsolaInstance } from 'consola'
 import { Credentials } from '../access/credentials.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import { ItemMemory } from '../answers/items.ts'
+import { Repeats } from '../answers/repeats.ts'
 import { AnswerStorage } from '../answers/storage.ts'
 import { Labels } from '../accounts/labels.ts'
 import type { LoadedConfig, Config } from '../config/config.ts'
@@ -32,7 +33,7 @@ import {
 } from '../pipeline/pipeline.ts'
 import type { RunningCalls } from '../pipeline/running-calls.ts'
 import type { ChatCompletion } from '../plugin.ts'
-import { randomId } from '../state/ids.ts'
+import { instanceKey, randomId } from '../state/ids.ts'
 import { PriceRecords } from '../state/prices.ts'
 import { ProxyHealth } from '../upstream/egress.ts'
 import { Discovery } from './discovery.ts'
@@ -155,10 +156,17 @@ export function createShared(
   })
   ledger.onBooked = (charge) => runtime().usage?.booked(charge)
   const [prices, labels] = [new PriceRecords(records, log), new Labels(records)]
-  const items = new ItemMemory(new AnswerStorage(storage), (message) =>
-    common.faults.warn('answers.items', message),
-  )
-  const stored = { ledger, audit, accounts, records, items, prices, labels }
+  const answers = new AnswerStorage(storage)
+  const items = new ItemMemory(answers, (message) => common.faults.warn('answers.items', message))
+  const repeats = new Repeats({
+    records,
+    storage: answers,
+    ledger,
+    gateway: common.gatewayId,
+    runs: async (gateway) => (await records.get(instanceKey(gateway))) !== undefined,
+    warn: (message) => common.faults.warn('answers.repeats', message),
+  })
+  const stored = { ledger, audit, accounts, records, items, repeats, prices, labels }
   return { ...common, ...stored, credentials: new Credentials(records), usage, spending }
 }
 

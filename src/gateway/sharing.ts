@@ -3,6 +3,7 @@ import type { LoadedConfig } from '../config/config.ts'
 import type { Announcements, Topic } from '../state/announcements.ts'
 import type { Generations } from './generations.ts'
 import type { Shared } from './shared.ts'
+import { instanceKey } from '../state/ids.ts'
 import type { Records } from '../state/records.ts'
 import { steadyNow } from '../lifetime/scope.ts'
 import type { Routing } from '../models/routing.ts'
@@ -380,12 +381,12 @@ export class Instances {
   /** Withdraws this gateway at its end. Never rejects: without it the others notice soon. */
   async leave(): Promise<void> {
     await this.#publishing
-    if (this.#isShared) await this.#records.del(keyOf(this.#own().id)).catch(() => undefined)
+    if (this.#isShared) await this.#records.del(instanceKey(this.#own().id)).catch(() => undefined)
   }
 
   async #publish(): Promise<void> {
     const own = this.#own()
-    await this.#records.put(keyOf(own.id), own, { ttlSeconds: LIFE_SECONDS })
+    await this.#records.put(instanceKey(own.id), own, { ttlSeconds: LIFE_SECONDS })
     await this.#records.update<Listed>(INSTANCE_KEY, async (stored) => {
       if (stored?.ids.includes(own.id)) return undefined
       const alive = await this.#alive(stored?.ids ?? [])
@@ -394,7 +395,7 @@ export class Instances {
   }
 
   async #alive(ids: readonly string[]): Promise<Instance[]> {
-    const reports = await Promise.all(ids.map((id) => this.#records.get<Instance>(keyOf(id))))
+    const reports = await Promise.all(ids.map((id) => this.#records.get<Instance>(instanceKey(id))))
     return reports.filter((one) => one !== undefined)
   }
 }
@@ -417,8 +418,4 @@ function instanceOf(
     ...(counts && { log: { rows: counts.rows, dropped: Object.fromEntries(counts.dropped) } }),
     ledger: { ok, outbox },
   }
-}
-
-function keyOf(id: string): string {
-  return `instance:${id}`
 }

@@ -46,7 +46,8 @@ export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): 
     },
     usage: quantitiesOf(usage, usageOf(call, 'search')?.searches),
     estimated: usage?.estimated,
-    cost_usd: bill?.text,
+    // An answer that was sent again has cost nothing.
+    cost_usd: outcome === 'replayed' ? '0' : bill?.text,
     cost_details: bill && costDetails(bill),
     rate: rate && { limit: rate.limit, left: rate.remaining },
     limits: admission && limitsInForce(admission.key, admission.account),

@@ -1,6 +1,7 @@
 /** The caller of a request: its API key as it was sent, and what is its own by it. */
 import { PREFIX } from '../accounts/secrets.ts'
 import type { Owner } from '../answers/items.ts'
+import { InvalidRequest } from '../errors/errors.ts'
 import type { Incoming } from './http.ts'
 import type { Call } from './pipeline.ts'
 
@@ -8,6 +9,16 @@ import type { Call } from './pipeline.ts'
 export function apiKeyIn(incoming: Pick<Incoming, 'header'>): string | undefined {
   const bearer = bearerIn(incoming.header('authorization'))
   return chosen(bearer, incoming.header('x-api-key')?.trim())
+}
+
+const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/
+
+/** The name by which a client may repeat a request. @throws InvalidRequest for a malformed one */
+export function idempotencyKeyIn(incoming: Pick<Incoming, 'header'>): string | undefined {
+  const value = incoming.header('idempotency-key')
+  if (value === undefined || IDEMPOTENCY_KEY.test(value)) return value
+  const message = 'Invalid Idempotency-Key: expected 1 to 255 visible ASCII characters.'
+  throw new InvalidRequest('invalid_value', message)
 }
 
 /** Whose the items of an answer are. */

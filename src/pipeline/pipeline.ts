@@ -5,6 +5,7 @@
 import type { ConsolaInstance } from 'consola'
 import type { Account, Key } from '../accounts/stored.ts'
 import type { ItemMemory, Recall } from '../answers/items.ts'
+import type { AnswerCopy, Repeats } from '../answers/repeats.ts'
 import type {
   CallLabels,
   Attempt,
@@ -38,8 +39,9 @@ import type {
   UsageFlag,
   Ledger,
 } from '../state/ledger/ledger.ts'
-import type { Download, SearchResult, NativeInput, ChatCompletion, Provider } from '../plugin.ts'
+import type { Download, NativeInput, ChatCompletion, Provider } from '../plugin.ts'
 import type { EffectivePolicy, Instructions, Policy } from '../policy/policy.ts'
+import type { ResultFilter } from '../search/results.ts'
 import type { Grounding, Search } from '../search/search.ts'
 import type { Hidden, UsageReport } from '../money/plausible.ts'
 import { Chain, type ChainStep, type Feed, type Sink } from '../stream/chain.ts'
@@ -163,7 +165,8 @@ class Run {
   /** Sends an answer through the steps of the stages to the writer. */
   #answer(source: Feed<unknown>): void {
     const call = this.#call
-    call.chainTo(call.format.write(call, this.#out, this.#done)).start(source)
+    const writer = call.writer?.(this.#out, this.#done)
+    call.chainTo(writer ?? call.format.write(call, this.#out, this.#done)).start(source)
   }
 }
 
@@ -429,6 +432,12 @@ export class Call {
   /** Keeps the contents of the call, once it has ended; set by `read`. */
   contents: (() => void) | undefined = undefined
   chain: Chain | undefined = undefined
+  /** Makes the writer in place of that of the format; set by `claim` for an answer that is sent again. */
+  writer: ((out: Outgoing, done: Done) => Writer) | undefined = undefined
+  /** Takes a copy of the answer for a client that may ask again; set by `claim`. Such a call goes on without its client. */
+  copy: AnswerCopy | undefined = undefined
+  /** Keeps the answer or gives the claim back; set by `claim`. */
+  keeping: ((outcome: Outcome | undefined) => Promise<void>) | undefined = undefined
   /** Set by `settle`. */
   charge: Charge | undefined = undefined
   /** The trace of the client that the call belongs to. */
@@ -633,8 +642,17 @@ export class Call {
 
   #release(error: unknown): void | Promise<void> {
     const closing = this.stop()
-    if (closing) return closing.then(() => this.#leaveStages(error))
-    return this.#leaveStages(error)
+    const end = () => this.#leaveStages(error)
+    // The answer is kept before it is booked: one that is charged can be sent again.
+    const keep = () => this.keep()?.then(end) ?? end()
+    return closing?.then(keep) ?? keep()
+  }
+
+  /** Keeps the answer for repetitions, or gives their claim back, once. */
+  keep(): Promise<void> | undefined {
+    const { keeping } = this
+    this.keeping = undefined
+    return keeping && this.#guarded(() => keeping(this.answer.outcome))
   }
 
   #leaveStages(error: unknown): void | Promise<void> {
@@ -734,14 +752,6 @@ export interface ProviderAnswer<Part = unknown> {
 }
 
 export type { Receipt } from './charge.ts'
-
-/** Checks search results before the model or the client sees them. */
-export interface ResultFilter {
-  /** @returns the results that may be shown to the model and cited */
-  filterResults(
-    results: readonly SearchResult[],
-  ): readonly SearchResult[] | Promise<readonly SearchResult[]>
-}
 
 /** A kind of work; also the name of the provider's method. */
 type Operation =
@@ -843,6 +853,8 @@ export interface Runtime {
   readonly records: Records
   /** Items of answers that clients may refer to. */
   readonly items: ItemMemory
+  /** Requests that clients may repeat. */
+  readonly repeats: Repeats
   /** Keeps the prices of charges. */
   readonly prices: PriceRecords
   readonly routing: Routing

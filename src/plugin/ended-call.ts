@@ -17,7 +17,7 @@ export interface EndedCall {
   readonly code: string | null
   /** The limit that refused the call. */
   readonly limited_by: string | null
-  readonly outcome: 'completed' | 'refused' | 'cancelled' | 'failed'
+  readonly outcome: 'completed' | 'refused' | 'cancelled' | 'failed' | 'replayed'
   readonly stream: boolean | null
   /**
    * ms from the arrival until the money was held, guards had agreed to the input, the first part was sent, the charge was

@@ -3,6 +3,14 @@ import { domainToASCII } from 'node:url'
 import { isObject, wholeCharacters } from '../errors/checks.ts'
 import type { SearchResult, DomainFilter } from '../plugin.ts'
 
+/** Checks search results before the model or the client sees them. */
+export interface ResultFilter {
+  /** @returns the results that may be shown to the model and cited */
+  filterResults(
+    results: readonly SearchResult[],
+  ): readonly SearchResult[] | Promise<readonly SearchResult[]>
+}
+
 /** Limit of one excerpt, in UTF-16 code units. */
 export const EXCERPT_CHARACTERS = 2000
 /** Limit of all excerpts of one search together, in UTF-16 code units: about 3,000 tokens. */

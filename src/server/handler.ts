@@ -354,6 +354,8 @@ function serve(
   const out = new NodeOutgoing(response, call)
   whenClosed(request, () => {
     if (response.writableFinished) return
+    // An answer that may be asked for again is read to its end.
+    if (call.copy && call.chain) return out.detach()
     // Abort first: an answer that waits notices nothing else.
     call.abort(new ClientDisconnected())
     void call.end('cancelled')

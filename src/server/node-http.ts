@@ -103,6 +103,8 @@ const EXPOSED = [
   'X-Service-Guard-Escalate',
   'X-Service-Policy-Ignored',
   'X-Service-Ignored',
+  'X-Service-Original-Request',
+  'Idempotent-Replayed',
   'x-request-id',
   'request-id',
   'openai-processing-ms',
@@ -136,6 +138,7 @@ export class NodeOutgoing implements Outgoing {
   #isFull = false
   /** Whether the head and a first write went out through Node, which then decides how the body is framed. */
   #begun = false
+  #detached = false
 
   constructor(response: ServerResponse, call: Call) {
     this.#response = response
@@ -143,7 +146,12 @@ export class NodeOutgoing implements Outgoing {
   }
 
   get headSent(): boolean {
-    return this.#response.headersSent
+    return this.#response.headersSent || this.#detached
+  }
+
+  /** Drops what follows: the client has left, and the call goes on. */
+  detach(): void {
+    this.#detached = true
   }
 
   head(status: number, headers: Readonly<Record<string, string>>): void {
@@ -154,14 +162,17 @@ export class NodeOutgoing implements Outgoing {
     }
     for (const name in call.headers) if (!(name in headers)) list.push(name, call.headers[name]!)
     for (const name in headers) list.push(name, headers[name]!)
-    this.#response.writeHead(status, list)
+    call.copy?.head(status, headers['content-type'] ?? '')
+    if (!this.#detached) this.#response.writeHead(status, list)
   }
 
   flush(): void {
-    this.#response.flushHeaders()
+    if (!this.#detached) this.#response.flushHeaders()
   }
 
   write(bytes: Uint8Array | string): boolean {
+    this.#call.copy?.add(bytes)
+    if (this.#detached) return true
     const response = this.#response
     const { socket } = response
     const room =
@@ -202,6 +213,7 @@ export class NodeOutgoing implements Outgoing {
   }
 
   end(bytes?: Uint8Array | string, ascii = false): void {
+    if (this.#detached) return
     const response = this.#response
     const { socket } = response
     const encoding = ascii ? 'latin1' : 'utf8'

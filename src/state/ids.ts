@@ -31,3 +31,8 @@ export function randomId(prefix: string): string {
   const uuid = randomUUID()
   return prefix + uuid.slice(0, 8) + uuid.slice(9, 13) + uuid.slice(24)
 }
+
+/** The key of the record by which a gateway that shares its state tells that it runs. */
+export function instanceKey(gateway: string): string {
+  return `instance:${gateway}`
+}

@@ -108,6 +108,7 @@ describe('an absent member', () => {
       metrics: { money: false },
       telemetry: { semconv: 'v1.41', service: 'sluicegate', ratio: 1, slow: 30, content: false },
       responses: { remember: 900 },
+      idempotency: { enabled: true, keep: 86_400, most: 1_048_576 },
       routing: { attempts: 3, cooldown: 30 },
       admin: {
         enabled: true,

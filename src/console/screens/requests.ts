@@ -34,7 +34,11 @@ const FILTERS: readonly Filter[] = [
   { name: 'endpoint', label: 'endpoint', placeholder: '/v1/chat/completions' },
   { name: 'code', label: 'code', placeholder: 'rate_limited' },
   { name: 'limited_by', label: 'limit', placeholder: 'key.rpm' },
-  { name: 'outcome', label: 'outcome', values: ['completed', 'cancelled', 'failed', 'refused'] },
+  {
+    name: 'outcome',
+    label: 'outcome',
+    values: ['completed', 'cancelled', 'failed', 'refused', 'replayed'],
+  },
   { name: 'guard', label: 'guard', values: ['passed', 'blocked', 'monitored', 'error'] },
   { name: 'tag', label: 'tag' },
   { name: 'user', label: 'user' },

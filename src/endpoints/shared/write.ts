@@ -27,6 +27,7 @@ const EVENT_HEADERS = {
   'cache-control': 'no-cache, no-transform',
   'x-accel-buffering': 'no',
 }
+const JSON_TYPE = 'application/json'
 const KEEP_ALIVE = ': keep-alive\n\n'
 
 /**
@@ -90,7 +91,10 @@ export class WholeWriter<Part> implements Writer<Part> {
     } catch (error) {
       return this.#done(unwritable(this.#call, error))
     }
-    this.#call.answer.status = body.status ?? 200
+    const { status = 200, type = JSON_TYPE, text } = body
+    this.#call.answer.status = status
+    this.#call.copy?.head(status, type)
+    this.#call.copy?.add(text)
     const send = () => {
       sendBody(this.#call, this.#out, body)
       this.#done()
@@ -116,7 +120,7 @@ export function jsonWriter<Part>(
 function sendBody(
   { answer: { bill } }: Call,
   out: Outgoing,
-  { text, type = 'application/json', status = 200, headers }: WholeBody,
+  { text, type = JSON_TYPE, status = 200, headers }: WholeBody,
 ): void {
   if (status === 304) {
     out.head(status, { ...headers })
@@ -315,10 +319,13 @@ export class EventWriter<Part> implements Writer<Part> {
     } catch (error) {
       return this.fail(unwritable(this.#call, error))
     }
+    const last = this.#events + this.#priced + this.#format.last
+    this.#call.copy?.head(200, EVENT_HEADERS['content-type'])
+    this.#call.copy?.add(last)
     const send = () => {
       if (!this.#begun) this.#begin()
       this.#timer?.clear()
-      this.#out.end(this.#events + this.#priced + this.#format.last)
+      this.#out.end(last)
       this.#done()
     }
     endWith(this.#call, this.#done, send, this.fail.bind(this))

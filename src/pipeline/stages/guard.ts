@@ -17,7 +17,8 @@ import type { SearchResult, Side, TextItem, GuardContext, Origin } from '../../p
 import { knownRefusals, NO_POLICY, refusalOf } from '../../policy/policy.ts'
 import { Instead, type ChainStep, type Feed, type Outlet } from '../../stream/chain.ts'
 import { feedOf } from '../../stream/flow.ts'
-import type { Call, ResultFilter, Stage } from '../pipeline.ts'
+import type { ResultFilter } from '../../search/results.ts'
+import type { Call, Stage } from '../pipeline.ts'
 import { GuardBudget, grantModelAccess, type ModelAccess } from '../../guard/host.ts'
 import { type OutputScanner, scannersOf } from '../../guard/text-check.ts'
 

@@ -16,6 +16,8 @@ import { changeOf } from './resources/settings.ts'
 import {
   accountOf,
   bodyOf,
+  idFromKey,
+  REPLAYED,
   type Answer,
   type AdminRequest,
   read,
@@ -45,8 +47,16 @@ export const accountRoutes: Routes = {
 const KEYS = ['keys'] as const
 
 async function createAccount(request: AdminRequest): Promise<Answer> {
-  const account = await request.runtime.accounts.createAccount(
-    readNew(newAccount, await bodyOf(request)),
+  const { accounts } = request.runtime
+  const wanted = readNew(newAccount, await bodyOf(request))
+  const made = wanted.id === undefined ? idFromKey(request, 'accounts', '') : undefined
+  const existing = made === undefined ? undefined : await accounts.account(made)
+  if (existing) {
+    const data = await wholeAccount(request.runtime, existing)
+    return { status: 200, headers: REPLAYED, body: { data: { ...data, duplicate: true } } }
+  }
+  const account = await accounts.createAccount(
+    { ...wanted, id: wanted.id ?? made },
     request.actor.id,
   )
   const { id, name } = account
@@ -97,17 +107,22 @@ function refuseInDoubt({ ledger }: Runtime): void {
 }
 
 async function addCredits(request: AdminRequest): Promise<Answer> {
-  const body = readNew(credits, await bodyOf(request))
+  const { reference, ...body } = readNew(credits, await bodyOf(request))
   refuseInDoubt(request.runtime)
   const { id } = await accountOf(request.runtime, request.id)
-  return topUp(request, id, body)
+  return topUp(request, id, { ...body, reference: referenceFor(request, 'credits', reference) })
 }
 
 async function adjustBalance(request: AdminRequest): Promise<Answer> {
-  const body = readNew(adjustment, await bodyOf(request))
+  const { reference, ...body } = readNew(adjustment, await bodyOf(request))
   refuseInDoubt(request.runtime)
   const { id } = await accountOf(request.runtime, request.id)
-  return adjust(request, id, body)
+  return adjust(request, id, { ...body, reference: referenceFor(request, 'adjust', reference) })
+}
+
+/** The reference of a booking: the client's, or one made of its `Idempotency-Key`, or a new one. */
+function referenceFor(request: AdminRequest, kind: 'credits' | 'adjust', given?: string): string {
+  return given ?? idFromKey(request, kind, request.id) ?? `${kind}:${randomUUID()}`
 }
 
 // Bookings of the admin API: credits, and corrections of a balance. Each is booked once per account and reference.
@@ -118,9 +133,9 @@ async function topUp(
   account: string,
   {
     usd,
-    reference = `credits:${randomUUID()}`,
+    reference,
     note: remark,
-  }: ReturnType<typeof readNew<typeof credits>>,
+  }: ReturnType<typeof readNew<typeof credits>> & { readonly reference: string },
 ) {
   const amount = parsePico(usd)
   const booked = request.runtime.ledger.topUp({
@@ -144,9 +159,9 @@ async function adjust(
   account: string,
   {
     usd,
-    reference = `adjust:${randomUUID()}`,
+    reference,
     reason,
-  }: ReturnType<typeof readNew<typeof adjustment>>,
+  }: ReturnType<typeof readNew<typeof adjustment>> & { readonly reference: string },
 ) {
   const amount = usd.startsWith('-') ? -parsePico(usd.slice(1)) : parsePico(usd)
   const booked = request.runtime.ledger.adjust({ account, amount, reference, reason })
@@ -185,7 +200,9 @@ async function answerTo(
   }
   const amounts = { amount_usd: usdJson(-cost), balance_usd: usdJson(balance) }
   const data = { account_id: account, ...amounts, ...more, duplicate }
-  return { status: duplicate ? 200 : 201, body: { data } }
+  return duplicate
+    ? { status: 200, headers: REPLAYED, body: { data } }
+    : { status: 201, body: { data } }
 }
 
 /** Translates an error of the ledger, which may have booked without an answer. */

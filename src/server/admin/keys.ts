@@ -8,6 +8,8 @@ import { keyChange, keySettings, newKey, rotation, keyView } from './resources/k
 import {
   accountOf,
   bodyOf,
+  idFromKey,
+  REPLAYED,
   type Answer,
   type AdminRequest,
   read,
@@ -33,7 +35,15 @@ export const keyRoutes: Routes = {
 }
 
 async function createKey(request: AdminRequest): Promise<Answer> {
-  const { id, name, sha256, start, ...settings } = readNew(newKey, await bodyOf(request))
+  const { id: given, name, sha256, start, ...settings } = readNew(newKey, await bodyOf(request))
+  const made = given === undefined ? idFromKey(request, 'keys', request.id) : undefined
+  const existing = made === undefined ? undefined : await request.runtime.accounts.key(made)
+  if (existing) {
+    // Its secret is not stored, and cannot be shown again.
+    const data = { ...(await wholeKey(request.runtime, existing)), duplicate: true }
+    return { status: 200, headers: REPLAYED, body: { data } }
+  }
+  const id = given ?? made
   const wanted = { ...settingsOf(request.runtime, settings), id, name, sha256, start }
   requireJudge(request.runtime, wanted.policy)
   const { key, secret } = await request.runtime.accounts.createKey(

@@ -1,10 +1,12 @@
 import type { H3Event } from 'h3'
+import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import * as v from 'valibot'
 import type { Account } from '../../accounts/stored.ts'
 import { readJson } from '../../endpoints/shared/body.ts'
 import { InvalidRequest, NotFound, type InvalidCode } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
+import { idempotencyKeyIn } from '../../pipeline/caller.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { letContinue } from '../front.ts'
 import { NodeIncoming } from '../node-http.ts'
@@ -70,6 +72,20 @@ export function incomingOf({
     startTimeout: bodyTimer(bodyTimeout * 1000),
   })
 }
+
+/** An id made of the client's `Idempotency-Key`: who repeats the request names the same thing. Absent without the header. */
+export function idFromKey(
+  request: Pick<AdminRequest, 'event' | 'runtime'>,
+  route: string,
+  object: string,
+): string | undefined {
+  const value = idempotencyKeyIn(incomingOf(request))
+  if (value === undefined) return undefined
+  return `idem-${hash('sha256', `${route} ${object} ${value}`).slice(0, 32)}`
+}
+
+/** The headers of an answer to a request that was carried out before. */
+export const REPLAYED = { 'idempotent-replayed': 'true' } as const
 
 export function notInList(): InvalidRequest {
   const message = `Invalid 'after': nothing in this list has that id.`

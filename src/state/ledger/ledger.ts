@@ -142,8 +142,8 @@ export interface HoldGranted {
 
 export type CapScope = 'lifetime' | 'day' | 'month'
 
-/** How a call ended. `refused` is a policy refusal that was delivered as a normal answer. */
-export type Outcome = 'completed' | 'refused' | 'cancelled' | 'failed'
+/** How a call ended. `refused` is a policy refusal that was delivered as a normal answer, `replayed` an answer sent again. */
+export type Outcome = 'completed' | 'refused' | 'cancelled' | 'failed' | 'replayed'
 
 /** Quantities and circumstances of a settled call. Never holds text of the prompt or the answer. */
 export interface UsageRow {

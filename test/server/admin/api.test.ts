@@ -290,6 +290,33 @@ describe('credits', () => {
     expect((await get(`/accounts/${id}`)).text).toContain('"balance_usd":123456.789000000001')
   })
 
+  it('and other things are made once for each Idempotency-Key', async () => {
+    const id = await newAccount()
+    const named = (path: string, body: object, name = 'once') =>
+      gateway.ask('POST', `/admin${path}`, {
+        key: TOKEN,
+        body,
+        headers: { 'idempotency-key': name },
+      })
+    for (const [path, body] of Object.entries({
+      [`/accounts/${id}/credits`]: { usd: '5' },
+      [`/accounts/${id}/adjust`]: { usd: '-1', reason: 'x' },
+      [`/accounts/${id}/keys`]: { name: 'a key' },
+      '/accounts': { name: 'an account' },
+    })) {
+      const [first, again] = [await named(path, body), await named(path, body)]
+      expect([first.status, again.status]).toEqual([201, 200])
+      expect(again.headers['idempotent-replayed']).toBe('true')
+      expect(again.json.data).toMatchObject({ duplicate: true })
+      expect(again.json.key).toBeUndefined()
+      if (path.endsWith('s')) expect(again.json.data.id).toBe(first.json.data.id)
+      expect((await named(path, body, 'twice')).status).toBe(201)
+    }
+    expect((await named(`/accounts/${id}/credits`, { usd: '6' })).status).toBe(409)
+    expect((await get(`/accounts/${id}`)).json.data.balance_usd).toBe(8)
+    expectError(await named('/accounts', { name: 'x' }, 'a b'), 400, 'invalid_value')
+  })
+
   it('are booked once per reference, and say so', async () => {
     const id = await newAccount()
     const body = { usd: '10.00', reference: 'invoice 17', note: 'bank transfer' }

@@ -9,7 +9,7 @@ export const REQUEST_FILTERS = {
   model: { value: 'ids', help: 'only those of these models' },
   status: { value: 'statuses', help: 'only those with these statuses, such as 404 or 4xx' },
   code: { value: 'codes', help: 'only those with these error codes' },
-  outcome: { value: 'outcomes', help: 'completed, refused, cancelled, failed' },
+  outcome: { value: 'outcomes', help: 'completed, refused, cancelled, failed, replayed' },
   guard: { value: 'outcomes', help: 'passed, blocked, monitored, error' },
   'limited-by': { value: 'limits', help: 'only those refused by these, such as key.rpm' },
   deployment: { value: 'ids', help: 'only those of these deployments' },

@@ -190,7 +190,8 @@ class ResponseAnswer implements EventFormat<AnswerChunk> {
     const { items, config } = call.runtime
     const { remember } = config.responses
     if (!(call.request.answerOptions as AnswerOptions).remembers || remember === 0) return
-    setImmediate(() => items.keep(ownerOf(call), rememberedOf(output), remember))
+    const owner = ownerOf(call)
+    setImmediate(() => items.keep(owner, rememberedOf(output), remember))
   }
 
   /** Whether a vendor answers whole although a stream was asked for: its events are made here. */

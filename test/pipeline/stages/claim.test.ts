@@ -1,0 +1,322 @@
+/** Requests that a client repeats with one `Idempotency-Key`. */
+import OpenAI from 'openai'
+import { readdirSync, readFileSync } from 'node:fs'
+import { request } from 'node:http'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import type { UserConfig } from '../../../src/config/config.ts'
+import {
+  createGatewayBeside,
+  createTestGateway,
+  hello,
+  MOCK_CONFIG,
+  send,
+  type Answer,
+  type TestGateway,
+} from '../../_setup.ts'
+import { folder } from '../../_folder.ts'
+import { forkGateway } from '../../_forked.ts'
+import { needRedis, sharedServer } from '../../state/redis/_engine.ts'
+
+const WORD = 'marmot'
+const echo = MOCK_CONFIG.models['mock/echo']
+const scripted = (options: Record<string, unknown>) => ({
+  ...echo,
+  deployments: [{ provider: 'mock', model: 'echo', options }],
+})
+const CONFIG = {
+  ...MOCK_CONFIG,
+  models: {
+    ...MOCK_CONFIG.models,
+    'mock/says': scripted({ reply: `The ${WORD} sleeps.` }),
+    'mock/slow': scripted({ reply: `The ${WORD} sleeps for a long time.`, paceMs: 100 }),
+    'mock/breaks': scripted({ reply: 'One two', error: { class: 'upstream_error', after: 2 } }),
+    'mock/speech': {
+      modality: 'speech',
+      pricing: { character: '0.00001' },
+      deployments: [{ provider: 'mock', model: 'speech' }],
+    },
+    'mock/image': {
+      modality: 'image',
+      pricing: { image: '0.01' },
+      capabilities: ['REFERENCES'],
+      deployments: [{ provider: 'mock', model: 'image' }],
+    },
+  },
+} as UserConfig
+
+async function started(config: UserConfig = CONFIG): Promise<TestGateway> {
+  const gateway = await createTestGateway(config)
+  onTestFinished(() => gateway.close())
+  return gateway
+}
+
+const CHAT = '/v1/chat/completions'
+const body = { ...hello, model: 'mock/says' }
+const at = (url: string, key: string, name: string, asked: object = body, path = CHAT) =>
+  send(url + path, 'POST', JSON.stringify(asked), {
+    authorization: `Bearer ${key}`,
+    'content-type': 'application/json',
+    'idempotency-key': name,
+  })
+const asker = (t: TestGateway) => (name: string, asked?: object, path?: string) =>
+  at(t.url, t.key.secret, name, asked, path)
+const idOf = ({ headers }: Answer) => headers['x-service-request-id']
+
+/** Sends a streamed request, and leaves when its answer has begun. */
+async function askAndLeave(url: string, key: string, name: string, asked: object): Promise<void> {
+  const sent = request(url + CHAT, {
+    method: 'POST',
+    agent: false,
+    headers: {
+      authorization: `Bearer ${key}`,
+      'content-type': 'application/json',
+      'idempotency-key': name,
+    },
+  })
+  await new Promise<void>((resolve, reject) => {
+    sent.on('response', (response) => response.once('data', () => resolve()))
+    sent.on('error', reject)
+    sent.end(JSON.stringify({ ...asked, stream: true }))
+  })
+  sent.on('error', () => {})
+  sent.destroy()
+}
+
+describe('a repeated request', () => {
+  const question = [{ role: 'user', content: 'Hi' }]
+  it.each<[string, string, object]>([
+    ['chat', CHAT, body],
+    ['streamed chat', CHAT, { ...body, stream: true, stream_options: { include_usage: true } }],
+    ['messages', '/v1/messages', { model: 'mock/says', max_tokens: 9, messages: question }],
+    [
+      'streamed messages',
+      '/v1/messages',
+      { model: 'mock/says', max_tokens: 9, messages: question, stream: true },
+    ],
+    ['responses', '/v1/responses', { model: 'mock/says', input: 'Hi' }],
+    ['streamed responses', '/v1/responses', { model: 'mock/says', input: 'Hi', stream: true }],
+    ['speech', '/v1/audio/speech', { model: 'mock/speech', input: 'Hi', voice: 'alloy' }],
+  ])('gets the same answer again, and is charged once: %s', async (_, path, asked) => {
+    const t = await started()
+    const first = await asker(t)('a', asked, path)
+    expect(first.status).toBe(200)
+    const balance = await t.balance()
+    expect(balance).toBeLessThan(100n * 10n ** 12n)
+    const again = await asker(t)('a', asked, path)
+    expect([again.status, again.text]).toEqual([200, first.text])
+    expect(again.headers).toMatchObject({
+      'content-type': first.headers['content-type'],
+      'idempotent-replayed': 'true',
+      'x-service-cost': '0',
+      'x-service-original-request': idOf(first),
+    })
+    expect(idOf(again)).not.toBe(idOf(first))
+    expect(await t.balance()).toBe(balance)
+    expect(await t.gateway.runtime.ledger.verify()).toEqual([])
+  })
+
+  it('is in the request log, at no cost', async () => {
+    const path = await folder({})
+    const t = await started({ ...CONFIG, admin: { token: 'the-admin-token' }, log: { path } })
+    await asker(t)('a')
+    const again = await asker(t)('a')
+    const row = async () => {
+      const asked = `/admin/requests/${idOf(again)}`
+      return (await t.ask('GET', asked, { key: 'the-admin-token' })).json.data
+    }
+    await expect.poll(row).toMatchObject({ outcome: 'replayed', cost_usd: 0, status: 200 })
+  })
+
+  it('is the same whatever the form’s boundary is', async () => {
+    const t = await started()
+    const edit = async (name: string, prompt: string) => {
+      const form = new FormData()
+      const png = Buffer.from(
+        'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+        'base64',
+      )
+      form.append('model', 'mock/image')
+      form.append('prompt', prompt)
+      form.append('image', new Blob([png], { type: 'image/png' }), 'a.png')
+      const encoded = new Response(form)
+      return t.ask('POST', '/v1/images/edits', {
+        body: Buffer.from(await encoded.arrayBuffer()),
+        headers: { 'content-type': encoded.headers.get('content-type')!, 'idempotency-key': name },
+      })
+    }
+    const [first, again] = [await edit('a', 'A hat.'), await edit('a', 'A hat.')]
+    expect([again.status, again.text]).toEqual([200, first.text])
+    expect((await edit('a', 'Two hats.')).json.error.code).toBe('idempotency_key_reused')
+  })
+
+  it('is answered to the official client', async () => {
+    const t = await started()
+    const client = new OpenAI({ baseURL: t.baseURL, apiKey: t.key.secret, maxRetries: 5 })
+    const ask = () =>
+      client.chat.completions.create({ ...body, model: 'mock/slow' } as never, {
+        headers: { 'Idempotency-Key': 'a' },
+      })
+    const [first, again] = await Promise.all([ask(), ask()])
+    expect(again).toEqual(first)
+  })
+})
+
+describe('what is refused', () => {
+  it('is a name that is malformed, or means another request', async () => {
+    const t = await started()
+    const malformed = await asker(t)('a b')
+    expect([malformed.status, malformed.json.error.code]).toEqual([400, 'invalid_value'])
+    const first = await asker(t)('a')
+    const other = await asker(t)('a', { ...body, temperature: 1 })
+    expect([other.status, other.json.error.code]).toEqual([400, 'idempotency_key_reused'])
+    expect(other.json.error.message).toContain(idOf(first))
+    const { secret } = await t.newKey()
+    expect((await at(t.url, secret, 'a', { ...body, temperature: 1 })).status).toBe(200)
+  })
+
+  it('is a request that runs, until it has ended', async () => {
+    const t = await started()
+    const first = asker(t)('a', { ...body, model: 'mock/slow' })
+    await expect.poll(() => t.gateway.running.size).toBe(1)
+    const early = await asker(t)('a', { ...body, model: 'mock/slow' })
+    expect([early.status, early.json.error.code]).toEqual([409, 'idempotency_in_progress'])
+    expect(early.headers['retry-after']).toBe('2')
+    expect((await asker(t)('a', { ...body, model: 'mock/slow' })).status).toBe(409)
+    const { text } = await first
+    expect((await asker(t)('a', { ...body, model: 'mock/slow' })).text).toBe(text)
+  })
+
+  it('is an answer that is too large to keep', async () => {
+    const t = await started({ ...CONFIG, idempotency: { most: 1024 } })
+    const asked = { ...hello, messages: [{ role: 'user', content: 'x'.repeat(2000) }] }
+    const first = await asker(t)('a', asked)
+    const balance = await t.balance()
+    const gone = await asker(t)('a', asked)
+    expect([gone.status, gone.json.error.code]).toEqual([400, 'idempotency_answer_gone'])
+    expect(gone.json.error.message).toContain(
+      `${idOf(first)} and cost ${first.headers['x-service-cost']} USD`,
+    )
+    expect(await t.balance()).toBe(balance)
+  })
+})
+
+describe('without effect', () => {
+  it('is the header where it is switched off, and on the free tier', async () => {
+    const off = await started({ ...CONFIG, idempotency: { enabled: false } })
+    const t = await started()
+    await t.newAccount('poor')
+    const { secret } = await t.newKey({ account: 'poor' })
+    const free = (name: string) => at(t.url, secret, name, { ...hello, model: 'mock/free' })
+    for (const ask of [asker(off), free]) {
+      const [first, again] = [await ask('a'), await ask('a')]
+      expect([again.status, again.headers['idempotent-replayed']]).toEqual([200, undefined])
+      expect(again.json.id).not.toBe(first.json.id)
+    }
+  })
+})
+
+it('a request that failed is a new purchase, before output and after', async () => {
+  const t = await started()
+  for (const stream of [false, true]) {
+    const asked = { ...body, model: 'mock/breaks', stream }
+    const [first, again] = [await asker(t)('a', asked), await asker(t)('a', asked)]
+    expect(again.status).toBe(first.status)
+    expect(again.headers['idempotent-replayed']).toBeUndefined()
+    expect(again.text).toContain('upstream_error')
+  }
+})
+
+describe('a client that leaves', () => {
+  it('finds the whole answer when it comes back, charged once', async () => {
+    const t = await started()
+    const asked = { ...body, model: 'mock/slow', stream: true }
+    await askAndLeave(t.url, t.key.secret, 'a', asked)
+    const again = () => asker(t)('a', asked)
+    await expect.poll(async () => (await again()).status).toBe(200)
+    const { text, headers } = await again()
+    expect(headers['idempotent-replayed']).toBe('true')
+    expect(text).toContain('time.')
+    expect(text.endsWith('data: [DONE]\n\n')).toBe(true)
+    expect(t.gateway.running.size).toBe(0)
+    const { balance, available } = await t.gateway.runtime.ledger.account('acme')
+    expect(available).toBe(balance)
+  })
+})
+
+describe('an answer', () => {
+  it('cannot be read in the files, and outlives a restart', async () => {
+    const path = await folder({})
+    const config: UserConfig = { ...CONFIG, state: { driver: 'file', path } }
+    const first = await createTestGateway(config)
+    const { secret } = first.key
+    const answer = await at(first.url, secret, 'a')
+    await first.close()
+    for (const entry of readdirSync(path, { recursive: true, withFileTypes: true })) {
+      if (!entry.isFile()) continue
+      expect(readFileSync(join(entry.parentPath, entry.name)).includes(WORD)).toBe(false)
+    }
+    const second = await createGatewayBeside(config)
+    onTestFinished(() => second.close())
+    const again = await at(second.url, secret, 'a')
+    expect([again.headers['idempotent-replayed'], again.text]).toEqual(['true', answer.text])
+  })
+
+  it('is asked for anew where its gateway was killed, on the same folder', async () => {
+    const path = await folder({})
+    const config: UserConfig = { ...CONFIG, state: { driver: 'file', path } }
+    await using killed = await forkGateway(config)
+    const asked = { ...body, model: 'mock/slow', stream: true }
+    await askAndLeave(killed.url, killed.key, 'a', asked)
+    await killed.kill()
+    const next = await createGatewayBeside(config)
+    onTestFinished(() => next.close())
+    const answer = await at(next.url, killed.key, 'a', asked)
+    expect([answer.status, answer.headers['idempotent-replayed']]).toEqual([200, undefined])
+    expect((await at(next.url, killed.key, 'a', asked)).text).toBe(answer.text)
+  })
+})
+
+describe('on one Redis', () => {
+  needRedis()
+
+  it('is charged once over two gateways and a kill, and no word of it is in a dump', async () => {
+    const server = await sharedServer()
+    const [own, others] = [await folder({}), await folder({})]
+    const config = (outbox: string): UserConfig => ({
+      ...CONFIG,
+      state: { driver: 'redis', url: server.url, outbox },
+    })
+    await using killed = await forkGateway(config(own))
+    const { key } = killed
+    const asked = { ...body, model: 'mock/slow', stream: true }
+    await askAndLeave(killed.url, key, 'a', asked)
+    await killed.kill()
+    const other = await createGatewayBeside(config(others))
+    onTestFinished(() => other.close())
+    const { ledger } = other.gateway.runtime
+    const before = (await ledger.account('acme')).balance
+    // Nobody knows yet what the killed one had to book.
+    const early = await at(other.url, key, 'a', asked)
+    expect([early.status, early.json.error.code]).toEqual([409, 'idempotency_in_progress'])
+    const heir = await createGatewayBeside(config(own))
+    onTestFinished(() => heir.close())
+    const ask = (url: string) => at(url, key, 'a', asked)
+    await expect.poll(async () => (await ask(other.url)).status).toBe(200)
+    const cost = before - (await ledger.account('acme')).balance
+    const answers = [await ask(heir.url), await ask(other.url), await ask(heir.url)]
+    expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1)
+    expect(answers.map(({ headers }) => headers['idempotent-replayed'])).toEqual([
+      'true',
+      'true',
+      'true',
+    ])
+    expect(before - (await ledger.account('acme')).balance).toBe(cost)
+    expect(cost).toBeGreaterThan(0n)
+    const stored = await server.ask(async (client) => {
+      const names = (await client.keys('*')) as string[]
+      return Promise.all(names.map((name) => client.dumpBuffer(name)))
+    })
+    expect(stored.some((dump) => dump!.includes(WORD))).toBe(false)
+  })
+})
