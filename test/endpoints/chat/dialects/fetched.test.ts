@@ -19,8 +19,10 @@ beforeAll(async () => {
       anthropic: { use: 'anthropic', options },
       openai: { use: 'openai', options },
       further: { use: 'anthropic', passes: ['beta_member'], options },
+      server: { use: 'openai-compatible', options },
     },
     models: {
+      'm/server': { ...at('server'), capabilities: [...at('server').capabilities] },
       'm/messages': { ...at('anthropic'), capabilities: [...at('anthropic').capabilities] },
       'm/further': { ...at('further'), capabilities: [...at('further').capabilities] },
       'm/responses': {
@@ -106,12 +108,22 @@ const messages = (block: object, more: object = {}) => ({
 })
 
 /** What a vendor got of a request; undefined where it was refused. */
-async function sent({ path, body }: { path: string; body: object }) {
+async function sent({ path, body }: { path: string; body: object }, key = t.key.secret) {
   const before = vendor.requests.length
-  const { status, headers, text } = await t.ask('POST', path, { body })
+  const { status, headers, text } = await t.ask('POST', path, { key, body })
   const request = vendor.requests[before]
   const received = request && JSON.parse(request.body.toString())
   return { status, error: JSON.parse(text).error, ignored: headers['x-service-ignored'], received }
+}
+
+/** The members of a body that a vendor would fetch; an address in a text is none. */
+function fetchedOf(value: unknown): string[] {
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([name, member]) =>
+    typeof member === 'string' && /^url$|_ur[li]$|^file_data$/.test(name)
+      ? [member]
+      : fetchedOf(member),
+  )
 }
 
 describe('an address', () => {
@@ -131,6 +143,50 @@ describe('an address', () => {
       }
     }
     expect(places).toBe(ADDRESSES.length * (ITEMS.length + BLOCKS.length))
+  })
+
+  it.each(['under a policy', 'for a vendor of another form'])(
+    'that is not public reaches no vendor, wherever it stands, %s',
+    async (how) => {
+      const policy = { version: 1 as const, bannedPatterns: ['swordfish'] }
+      const isGuarded = how === 'under a policy'
+      const key = isGuarded ? (await t.newKey({ policy })).secret : t.key.secret
+      let [places, refused] = [0, 0]
+      for (const address of ADDRESSES) {
+        const asked = [
+          ...ITEMS.map((item) => responses(item(address))),
+          ...BLOCKS.map((block) => messages(block(address))),
+        ]
+        for (const { path, body } of asked) {
+          places++
+          const model = isGuarded ? body.model : 'm/server'
+          const { received, status } = await sent({ path, body: { ...body, model } }, key)
+          expect(fetchedOf(received), JSON.stringify(body)).toEqual([])
+          expect(status).toBe(400)
+          if (!received) refused++
+        }
+      }
+      expect(places).toBe(ADDRESSES.length * (ITEMS.length + BLOCKS.length))
+      // What the other form lacks is left out; the rest is refused.
+      expect(refused).toBeGreaterThan(places / 2)
+    },
+  )
+
+  it('that is not public reaches no vendor from a chat', async () => {
+    const parts = (address: string) => [
+      { type: 'image_url', image_url: { url: address } },
+      { type: 'file', file: { filename: 'a.pdf', file_data: address } },
+      { type: 'file', file: { filename: 'a.pdf', file_data: ` ${address}` } },
+    ]
+    for (const address of ADDRESSES) {
+      for (const part of parts(address)) {
+        const messages = [{ role: 'user', content: [{ type: 'text', text: 'Hi' }, part] }]
+        const body = { model: 'm/server', messages }
+        const { received, status } = await sent({ path: '/v1/chat/completions', body })
+        expect(received, JSON.stringify(part)).toBeUndefined()
+        expect(status).toBe(400)
+      }
+    }
   })
 
   it('that nobody fetches passes: in schemas, inputs and texts', async () => {
