@@ -116,9 +116,7 @@ export function hintFor(method: string, path: string): string {
   const misplaced = ROUTES.find(
     (route) => route.path.startsWith('/v1/') && path.endsWith(route.path.slice('/v1'.length)),
   )
-  if (misplaced) {
-    return `Did you mean ${nameOf(misplaced)}? The base URL of a client ends in /v1. ${ALL}`
-  }
+  if (misplaced) return `Did you mean ${nameOf(misplaced)}? ${ALL}`
   const likely = ROUTES.toSorted(
     (one, other) => Number(other.method === method) - Number(one.method === method),
   )

@@ -11,7 +11,7 @@ import type { ConsolaInstance } from 'consola'
 import { GatewayError, InvalidRequest, toErrorBody, ShuttingDown } from '../errors/errors.ts'
 import { requestId } from '../state/ids.ts'
 import { commonHeaders } from './node-http.ts'
-import { errorWriterOf } from '../gateway/routes.ts'
+import { errorWriterOf, ROUTES } from '../gateway/routes.ts'
 import type { ErrorResponse } from '../pipeline/http.ts'
 
 /** Most fields in a head. Node bounds its bytes: 16 KiB. */
@@ -168,7 +168,30 @@ export function tidyUrl(target: string, basePath = ''): string {
   let tidy = path.replace(/\/{2,}/g, '/')
   while (tidy.startsWith('/v1/v1/')) tidy = tidy.slice(3)
   if (tidy.length > 1 && tidy.endsWith('/')) tidy = tidy.slice(0, -1)
+  tidy = routeOf(tidy)
   return tidy === path ? url : tidy + url.slice(path.length)
+}
+
+/** Routes without `/v1`, as clients ask whose base URL is without it. */
+const BARE = new Map(
+  ROUTES.filter(({ path }) => path.startsWith('/v1/') && !path.includes('{')).map(({ path }) => [
+    path.slice('/v1'.length),
+    path,
+  ]),
+)
+const ALIASES: ReadonlyMap<string, string> = new Map([
+  ...BARE,
+  // Where clients of Cohere and of OpenRouter look.
+  ['/v2/rerank', '/v1/rerank'],
+  ['/v1/auth/key', '/v1/key'],
+])
+
+/** The route that a client means whose base URL lacks `/v1`, or is that of another gateway; any other path as it is. */
+function routeOf(path: string): string {
+  const own = path.startsWith('/api/v1/') ? path.slice('/api'.length) : path
+  const known = ALIASES.get(own)
+  if (known !== undefined) return known
+  return own.startsWith('/models/') ? `/v1${own}` : own
 }
 
 /** A proxy may keep the path that it has before the gateway, or strip it. */

@@ -23,6 +23,14 @@ describe('paths', () => {
     ['/v1/v1/v1/models?api-version=1', '/v1/models?api-version=1'],
     ['/', '/'],
     ['/v1', '/v1'],
+    ['/chat/completions', '/v1/chat/completions'],
+    ['/messages/count_tokens?beta=true', '/v1/messages/count_tokens?beta=true'],
+    ['/models/acme/swift-1', '/v1/models/acme/swift-1'],
+    ['/api/v1/models', '/v1/models'],
+    ['/v2/rerank', '/v1/rerank'],
+    ['/api/v1/auth/key', '/v1/key'],
+    ['/me', '/me'],
+    ['/admin/models', '/admin/models'],
   ])('%s is %s', (given, wanted) => {
     expect(tidyUrl(given)).toBe(wanted)
   })
@@ -32,14 +40,15 @@ describe('paths', () => {
       '/v1/v1/chat/completions',
       '/v1//chat/completions/',
       '/v1/chat/completions?x=1',
+      '/chat/completions',
+      '/api/v1/chat/completions',
     ]) {
       expect((await t.ask('POST', path, { body: hello })).status).toBe(200)
     }
   })
 
   it.each([
-    ['/chat/completions', /Did you mean POST \/v1\/chat\/completions/],
-    ['/v1/chat/completions/chat/completions', /base URL/],
+    ['/v1/chat/completions/chat/completions', /Did you mean POST \/v1\/chat\/completions/],
     [
       '/v1/chat/completion',
       /^No route GET \/v1\/chat\/completion\. Did you mean POST \/v1\/chat\/completions\? GET \/openapi\.json lists all routes\.$/,
