@@ -333,14 +333,15 @@ export class Credentials {
 
   // What is used once.
 
-  /** Makes a secret that is used once. @returns it, and its end in ms since epoch */
+  /** Makes a secret that is used once. @returns it, its hash, and its end in ms since epoch */
   async ticket(
     ticket: Ticket,
     seconds = LINK_SECONDS,
-  ): Promise<{ readonly secret: string; readonly expiresAt: number }> {
+  ): Promise<{ readonly secret: string; readonly sha256: string; readonly expiresAt: number }> {
     const secret = newSecret(ONCE_PREFIX)
-    await this.#records.create(`ticket:${hashSecret(secret)}`, ticket, { ttlSeconds: seconds })
-    return { secret, expiresAt: this.#now() + seconds * 1000 }
+    const sha256 = hashSecret(secret)
+    await this.#records.create(`ticket:${sha256}`, ticket, { ttlSeconds: seconds })
+    return { secret, sha256, expiresAt: this.#now() + seconds * 1000 }
   }
 
   /** Uses a ticket up: of several uses at the same moment, in all gateways of one state, one gets it. */

@@ -315,7 +315,15 @@ export class Accounts {
       need(!other, init.sha256 ? 'sha256' : 'secret', 'new; another key has the same secret')
       const createdAt = this.#now()
       const changed = by === undefined ? {} : { changed: { at: createdAt, by } }
-      const state = { name: init.name, disabled: false, revision: 0, createdAt, ...changed }
+      const ofMember = init.owner === undefined ? {} : { owner: init.owner }
+      const state = {
+        name: init.name,
+        disabled: false,
+        revision: 0,
+        createdAt,
+        ...ofMember,
+        ...changed,
+      }
       const key = {
         ...changedKey({ id, account, start, sha256, ...state }, init),
         revision: createdAt,

@@ -30,6 +30,8 @@ export interface KeyChange extends Named, KeySettingsChange {}
 
 /** A key to create. A secret is generated unless `secret` or `sha256` is given. */
 export interface NewKey extends KeyChange, GivenSecret {
+  /** Id of the member who owns it. */
+  readonly owner?: string | undefined
   readonly name: string
   readonly id?: string | undefined
 }

@@ -428,6 +428,13 @@ const sessions = (idle: number, lifetime: number) =>
     lifetime: v.optional(number(3600, 7_776_000, LIFETIME), lifetime),
   })
 
+/** People of accounts, who make keys themselves. */
+const members = v.strictObject({
+  enabled: v.optional(FLAG, true),
+  sessions: v.optional(sessions(2_592_000, 7_776_000), {}),
+  keys: v.optional(number(0, 100, 'a whole number from 0 to 100'), 5),
+})
+
 const CLAIM_VALUES = 'a list of values of the claim'
 const claimRule = {
   claim: text('the name of a claim, such as "groups"'),
@@ -511,6 +518,7 @@ const admin = v.pipe(
     console: v.optional(FLAG, true),
     sessions: v.optional(sessions(43_200, 604_800), {}),
     login: v.optional(login, {}),
+    members: v.optional(members, {}),
     hosts: v.optional(v.array(v.pipe(v.string(HOST), v.regex(/^[a-z0-9.-]{1,253}$/, HOST))), []),
   }),
   v.transform((admin) => (admin.enabled ? admin : withoutAdmin(admin))),

@@ -1,6 +1,7 @@
 /** Parts that outlive a configuration: logs, metrics, accounts, the index of usage. Made once for a gateway. */
 import type { ConsolaInstance } from 'consola'
 import { Credentials } from '../access/credentials.ts'
+import { Members } from '../access/members.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import { ItemMemory } from '../answers/items.ts'
 import { Repeats } from '../answers/repeats.ts'
@@ -166,8 +167,10 @@ export function createShared(
     runs: async (gateway) => (await records.get(instanceKey(gateway))) !== undefined,
     warn: (message) => common.faults.warn('answers.repeats', message),
   })
+  const credentials = new Credentials(records)
+  const members = new Members(records, accounts, credentials)
   const stored = { ledger, audit, accounts, records, items, repeats, prices, labels }
-  return { ...common, ...stored, credentials: new Credentials(records), usage, spending }
+  return { ...common, ...stored, credentials, members, usage, spending }
 }
 
 export function secretsOf({

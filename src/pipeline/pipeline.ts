@@ -48,6 +48,7 @@ import { Chain, type ChainStep, type Feed, type Sink } from '../stream/chain.ts'
 import type { RawJson } from '../stream/raw-json.ts'
 import type { Charge, Receipt } from './charge.ts'
 import type { ErrorResponse, Incoming, Outgoing } from './http.ts'
+import type { Members } from '../access/members.ts'
 import type { Credentials } from '../access/credentials.ts'
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Labels } from '../accounts/labels.ts'
@@ -846,6 +847,8 @@ export interface Runtime {
   readonly accounts: Accounts
   /** Tokens of the admin API, sessions, and tokens to call as a key. */
   readonly credentials: Credentials
+  /** People of accounts, who own keys. */
+  readonly members: Members
   readonly labels: Labels
   readonly ledger: Ledger
   readonly audit: Audit

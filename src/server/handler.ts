@@ -109,6 +109,7 @@ function createApp(gateway: Gateway, unknown: UnknownRoutes, siblings?: Siblings
   })
   // Mounted, its middleware would see every request of the API.
   app.all('/admin/**', withBase('/admin', adminHandler(gateway, auth, pages)))
+  app.all('/me/api/**', withBase('/me/api', meHandler(gateway)))
   const servePage = nodeHandler(async (request, response) => {
     if (!(await pages.answer(request, response))) {
       await refuseByPath(request, response, unknown.refuse(request))
@@ -135,6 +136,19 @@ function adminHandler(gateway: Gateway, auth: AdminAuth, pages: ConsolePages): E
     return adminApp(gateway, auth, setOwnHeaders, () => pages.version())
   }
   return async (event) => (await (app ??= load())).handler(event)
+}
+
+/** The API of members, which is loaded with its first request. */
+function meHandler(gateway: Gateway): EventHandler {
+  let app: Promise<H3> | undefined
+  const load = async () => (await import('./me/api.ts')).meApp(gateway, setOwnHeaders)
+  return async (event) => {
+    const { admin } = gateway.runtime.config
+    if (!admin.enabled || !admin.members.enabled) {
+      throw new NotFound('unknown_url', 'There is no such route.')
+    }
+    return (await (app ??= load())).handler(event)
+  }
 }
 
 /** Handles requests through Node's objects; the handler resolves when the response is complete. */

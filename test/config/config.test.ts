@@ -117,6 +117,7 @@ describe('an absent member', () => {
         console: true,
         sessions: { idle: 43_200, lifetime: 604_800 },
         login: { oidc: {} },
+        members: { enabled: true, sessions: { idle: 2_592_000, lifetime: 7_776_000 }, keys: 5 },
         hosts: [],
       },
       seed: { accounts: [] },

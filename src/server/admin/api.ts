@@ -18,6 +18,7 @@ import { gatewayRoutes } from './gateways.ts'
 import { guardRoutes } from './guard.ts'
 import { modelImportRoutes } from './model-import.ts'
 import { modelRoutes } from './models.ts'
+import { memberRoutes } from './members.ts'
 import { peopleRoutes } from './people.ts'
 import { policyRoutes } from './policies.ts'
 import { eventRoutes } from './events.ts'
@@ -132,6 +133,7 @@ export const ADMIN_ROUTES: Routes = {
   ...listRoutes,
   ...modelRoutes,
   ...modelImportRoutes,
+  ...memberRoutes,
   ...peopleRoutes,
   ...policyRoutes,
   ...requestRoutes,

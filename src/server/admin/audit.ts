@@ -151,7 +151,7 @@ interface Changing<Item extends RevisionChanged['current']> {
  * @param done members of the entry beside the settings of the object
  */
 export async function changing<Item extends RevisionChanged['current']>(
-  request: AdminRequest,
+  request: Pick<AdminRequest, 'runtime' | 'actor' | 'event'>,
   { kind, settings, view }: Changing<Item>,
   action: string,
   change: (
@@ -183,7 +183,7 @@ export async function changing<Item extends RevisionChanged['current']>(
  * The revision that `If-Match` names; undefined without one, and for `*`.
  * @throws InvalidRequest for a header that is no revision
  */
-function revisionOf({ event }: AdminRequest): number | undefined {
+function revisionOf({ event }: Pick<AdminRequest, 'event'>): number | undefined {
   const given = event.req.headers.get('if-match')?.trim()
   if (given === undefined || given === '*') return undefined
   const digits = /^(?:W\/)?"(\d{1,15})"$/.exec(given)?.[1]

@@ -177,6 +177,8 @@ export interface Key extends KeptSettings<typeof KEY_SETTINGS> {
   /** The secret before the last rotation. */
   readonly previous?: PreviousSecret | undefined
   readonly disabled: boolean
+  /** Id of the member who owns it. */
+  readonly owner?: string | undefined
   /** Moment of archiving, ms since epoch: the key is refused for good. */
   readonly archivedAt?: number | undefined
   /** Grows with every change. */
@@ -193,6 +195,7 @@ export function keySettings(key: Key) {
   return {
     id: key.id,
     account_id: key.account,
+    owner: key.owner ?? null,
     name: key.name,
     start: key.start,
     disabled: key.disabled,

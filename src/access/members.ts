@@ -1,0 +1,182 @@
+/** Members: people of an account, who own keys of it. */
+import type { Accounts, Condition } from '../accounts/accounts.ts'
+import { need } from '../accounts/secrets.ts'
+import { NotFound, RevisionChanged } from '../errors/errors.ts'
+import type { Changed } from '../server/admin/resources/settings.ts'
+import { randomId } from '../state/ids.ts'
+import type { Records } from '../state/records.ts'
+import type { Credentials } from './credentials.ts'
+
+const MOST_MEMBERS = 200
+const INVITATION_SECONDS = 7 * 86_400
+
+export interface Member {
+  readonly id: string
+  readonly account: string
+  readonly name: string
+  readonly email?: string | undefined
+  /** Whether it sees the whole account, and manages its members. */
+  readonly manages: boolean
+  readonly disabled: boolean
+  readonly createdAt: number
+  readonly changed: Changed
+  readonly revision: number
+}
+
+interface NewMember {
+  readonly name: string
+  readonly email?: string | undefined
+  /** Absent for the default: the first member of an account manages. */
+  readonly manages?: boolean | undefined
+}
+
+type MemberChange = Partial<Pick<Member, 'name' | 'manages' | 'disabled'>> & {
+  readonly email?: string | null | undefined
+}
+
+/** The members of one gateway's accounts, as records. */
+export class Members {
+  readonly #records: Records
+  readonly #accounts: Accounts
+  readonly #credentials: Credentials
+  readonly #now: () => number
+
+  /** @param now ms since epoch */
+  constructor(
+    records: Records,
+    accounts: Accounts,
+    credentials: Credentials,
+    now: () => number = () => Date.now(),
+  ) {
+    this.#records = records
+    this.#accounts = accounts
+    this.#credentials = credentials
+    this.#now = now
+  }
+
+  /** @param by id of the actor. @throws InvalidRequest, NotFound for an unknown account */
+  async create(account: string, { name, email, manages }: NewMember, by: string): Promise<Member> {
+    if (!(await this.#accounts.account(account))) {
+      throw new NotFound('not_found', `There is no account ${JSON.stringify(account)}.`)
+    }
+    const others = await this.list(account)
+    need(others.length < MOST_MEMBERS, 'account', `one with fewer than ${MOST_MEMBERS} members`)
+    const at = this.#now()
+    const member: Member = {
+      id: randomId('mem_'),
+      account,
+      name,
+      email,
+      manages: manages ?? others.length === 0,
+      disabled: false,
+      createdAt: at,
+      changed: { at, by },
+      revision: 1,
+    }
+    await this.#records.create(`member:${member.id}`, member)
+    await this.#records.add(`members:${account}`, member.id)
+    return member
+  }
+
+  async member(id: string): Promise<Member | undefined> {
+    return /^mem_[a-z0-9]{1,60}$/i.test(id) ? this.#records.get<Member>(`member:${id}`) : undefined
+  }
+
+  /** The members of an account, oldest first. */
+  async list(account: string): Promise<readonly Member[]> {
+    const ids = await this.#records.list(`members:${account}`)
+    const members = await this.#records.getMany<Member>(ids.map((id) => `member:${id}`))
+    return members.filter((one) => one !== undefined)
+  }
+
+  /**
+   * Changes a member. Disabling one ends its sessions and disables its keys; enabling enables no key.
+   * @throws NotFound, RevisionChanged, InvalidRequest for the last one that manages
+   */
+  async change(
+    id: string,
+    change: MemberChange,
+    by: string,
+    condition: Condition<Member> = {},
+  ): Promise<Member> {
+    const { name, email, manages, disabled } = change
+    const next = await this.#records.update<Member>(`member:${id}`, (member) => {
+      if (!member) throw missing(id)
+      checkRevision(member, condition)
+      condition.replaced?.(member)
+      return {
+        ...member,
+        name: name ?? member.name,
+        email: email === undefined ? member.email : (email ?? undefined),
+        manages: manages ?? member.manages,
+        disabled: disabled ?? member.disabled,
+        changed: { at: this.#now(), by },
+      }
+    })
+    if (disabled) await this.#stop(next!, by)
+    return next!
+  }
+
+  /** Removes a member, with its sessions and open invitations. @param keepsKeys whether its keys go on */
+  async remove(
+    id: string,
+    keepsKeys: boolean,
+    by: string,
+    condition: Condition<Member> = {},
+  ): Promise<Member> {
+    const member = await this.member(id)
+    if (!member) throw missing(id)
+    checkRevision(member, condition)
+    condition.replaced?.(member)
+    await this.#records.del(`member:${id}`)
+    await this.#records.drop(`members:${member.account}`, id)
+    await this.#stop(member, by, keepsKeys)
+    return member
+  }
+
+  /** A link to sign in with once; earlier ones of the member that were not used end. */
+  async invite({ id }: Member): Promise<{ readonly secret: string; readonly expiresAt: number }> {
+    await this.#endInvitation(id)
+    const made = await this.#credentials.ticket(
+      { kind: 'invitation', member: id },
+      INVITATION_SECONDS,
+    )
+    const life = { ttlSeconds: INVITATION_SECONDS }
+    await this.#records.put(`invitation:${id}`, { sha256: made.sha256 }, life)
+    return made
+  }
+
+  /** The keys that a member owns, archived ones too. */
+  async keysOf({ id, account }: Member) {
+    return (await this.#accounts.listKeys(account)).filter(({ owner }) => owner === id)
+  }
+
+  async #endInvitation(id: string): Promise<void> {
+    const open = await this.#records.get<{ readonly sha256: string }>(`invitation:${id}`)
+    if (!open) return
+    await this.#records.del(`ticket:${open.sha256}`)
+    await this.#records.del(`invitation:${id}`)
+  }
+
+  async #stop(member: Member, by: string, keepsKeys = false): Promise<void> {
+    const { id } = member
+    await this.#endInvitation(id)
+    await this.#credentials.endSessions(
+      ({ subject }) => 'member' in subject && subject.member === id,
+    )
+    if (keepsKeys) return
+    for (const key of await this.keysOf(member)) {
+      if (key.disabled || key.archivedAt !== undefined) continue
+      await this.#accounts.changeKey(key.id, { disabled: true }, { by })
+    }
+  }
+}
+
+function missing(id: string): NotFound {
+  const shown = JSON.stringify(id.length > 100 ? `${id.slice(0, 100)}…` : id)
+  return new NotFound('not_found', `There is no member ${shown}.`)
+}
+
+function checkRevision(member: Member, { expected }: Condition<Member>): void {
+  if (expected !== undefined && expected !== member.revision) throw new RevisionChanged(member)
+}

@@ -1,0 +1,359 @@
+/**
+ * What members of an account do for themselves: sign in by an invitation, make, rotate and disable their keys, and manage other
+ * members where they may. Everything is bounded by the session; an id of another place is as one that does not exist.
+ */
+import { H3, type H3Event } from 'h3'
+import * as v from 'valibot'
+import { hashSecret } from '../../accounts/secrets.ts'
+import type { Key } from '../../accounts/stored.ts'
+import type { Actor } from '../../access/actors.ts'
+import type { FoundSession } from '../../access/credentials.ts'
+import type { Member } from '../../access/members.ts'
+import {
+  Forbidden,
+  InvalidRequest,
+  NotFound,
+  TooManyRequests,
+  Unauthenticated,
+} from '../../errors/errors.ts'
+import type { Gateway } from '../../gateway/gateway.ts'
+import { change, invite } from '../admin/members.ts'
+import { changing, note } from '../admin/audit.ts'
+import { keySettings, keyView, newKey, rotation } from '../admin/resources/key.ts'
+import { invitation, memberChange, memberView } from '../admin/resources/member.ts'
+import { moment, name } from '../admin/resources/settings.ts'
+import { bodyOf, missing, read, readNew, type AdminRequest, type Answer } from '../admin/route.ts'
+import {
+  addressOf,
+  clearSessionCookie,
+  isEncrypted,
+  requireKnownHost,
+  requireSameOrigin,
+  sessionCookie,
+  setSessionCookie,
+} from '../browser.ts'
+
+const REQUESTS_A_MINUTE = 120
+const MINUTE_MS = 60_000
+
+const ticketBody = v.strictObject({ ticket: v.pipe(v.string(), v.maxLength(1000)) })
+const ownKeyChange = v.strictObject({
+  name: v.optional(name),
+  disabled: v.optional(v.boolean('true or false')),
+})
+const ownKey = v.strictObject({
+  name,
+  expires_at: newKey.entries.expires_at,
+  models: newKey.entries.models,
+})
+
+/** A request of a member. */
+interface MemberRequest extends Pick<AdminRequest, 'runtime' | 'actor' | 'event' | 'id'> {
+  readonly member: Member
+  readonly found: FoundSession
+}
+
+type Handler = (request: MemberRequest) => Promise<Answer>
+
+/** Routes by path below `/me/api`, then by method. */
+export const ME_ROUTES: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
+  '/keys': { GET: listKeys, POST: createKey },
+  '/keys/:id': { GET: showKey, PATCH: changeKey, DELETE: archiveKey },
+  '/keys/:id/rotate': { POST: rotateKey },
+  '/keys/:id/play': { POST: playKey },
+  '/members': { GET: listMembers, POST: inviteMember },
+  '/members/:id': { PATCH: changeMember },
+}
+
+export function meApp(gateway: Gateway, begin: (event: H3Event) => void): H3 {
+  const app = new H3()
+  const rates = new Rates()
+  app.use((event) => {
+    begin(event)
+    event.res.headers.set('cache-control', 'no-store')
+    event.res.headers.set('x-content-type-options', 'nosniff')
+    requireKnownHost(event, gateway.runtime.config)
+  })
+  app.get('/session', async (event) => {
+    const found = await sessionOf(event, gateway)
+    return { data: found ? sessionView(found.member, found.found) : null }
+  })
+  app.post('/session', (event) => signIn(event, gateway))
+  app.delete('/session', async (event) => {
+    const { runtime } = gateway
+    requireSameOrigin(event)
+    const found = await sessionOf(event, gateway)
+    clearSessionCookie(event, 'member', runtime.config)
+    if (found) await runtime.credentials.endSession(found.found.sha256)
+    return { data: null }
+  })
+  for (const [path, methods] of Object.entries(ME_ROUTES)) {
+    app.all(path, async (event) => {
+      const own = await sessionOf(event, gateway)
+      if (!own) throw new Unauthenticated('Sign in first.', 'session_ended')
+      rates.count(own.member.id)
+      const answerTo = methods[event.req.method]
+      if (!answerTo) {
+        const allow = Object.keys(methods).join(', ')
+        const message = `This route does not take ${event.req.method}. Allowed: ${allow}.`
+        throw new InvalidRequest('method_not_allowed', message, { headers: { allow } })
+      }
+      const { runtime } = gateway
+      const id = event.context.params?.id ?? ''
+      const answer = await answerTo({ runtime, event, id, ...own })
+      event.res.status = answer.status ?? 200
+      return answer.body
+    })
+  }
+  app.all('/**', () => {
+    throw new NotFound('unknown_url', 'There is no such route.')
+  })
+  return app
+}
+
+/** Bounds the requests of each member: they are customers. */
+class Rates {
+  #since = performance.now()
+  readonly #counts = new Map<string, number>()
+
+  /** @throws TooManyRequests */
+  count(member: string): void {
+    const now = performance.now()
+    if (now - this.#since >= MINUTE_MS) {
+      this.#since = now
+      this.#counts.clear()
+    }
+    const count = (this.#counts.get(member) ?? 0) + 1
+    this.#counts.set(member, count)
+    if (count <= REQUESTS_A_MINUTE) return
+    throw new TooManyRequests('rate_limited', 'Too many requests.', this.#since + MINUTE_MS - now)
+  }
+}
+
+// Sessions of members.
+
+async function sessionOf(event: H3Event, gateway: Gateway) {
+  const { runtime } = gateway
+  const { credentials, members, config } = runtime
+  const secret = sessionCookie(event, 'member')
+  if (secret === undefined) return undefined
+  requireSameOrigin(event)
+  const limits = config.admin.members.sessions
+  const isReading = event.req.method === 'GET'
+  const found = await credentials.session(secret, 'member', limits, isReading)
+  if (!found || !('member' in found.session.subject)) return undefined
+  const member = await members.member(found.session.subject.member)
+  if (!member || member.disabled) return undefined
+  const prolonged = await credentials.prolong(found, limits)
+  if (prolonged) setSessionCookie(event, config, secret, prolonged, limits.idle)
+  const address = addressOf(event, config)
+  return { member, found, actor: { ...actorOf(member, address), session: found.session.id } }
+}
+
+/** Signs in with an invitation, which is used up. @throws Unauthenticated, InvalidRequest */
+async function signIn(event: H3Event, gateway: Gateway) {
+  const { runtime } = gateway
+  const { credentials, members, config } = runtime
+  requireSameOrigin(event)
+  const { ticket } = read(ticketBody, await bodyOf({ event, runtime }))
+  const used = await credentials.use(ticket, 'invitation')
+  const member = used && (await members.member(used.member))
+  if (!member || member.disabled) {
+    throw new Unauthenticated(
+      'This invitation was used, or is older than 7 days. Ask for a new one.',
+    )
+  }
+  const actor = actorOf(member, addressOf(event, config))
+  const limits = config.admin.members.sessions
+  const { session, secret } = await credentials.beginSession(
+    {
+      side: 'member',
+      subject: { member: member.id },
+      actor: actor.id,
+      name: member.name,
+      how: 'invitation',
+      secure: isEncrypted(event, config),
+      keep: true,
+      address: actor.address,
+      agent: event.req.headers.get('user-agent') ?? '',
+    },
+    limits,
+  )
+  setSessionCookie(event, config, secret, session, limits.idle)
+  const signedIn = { ...actor, session: session.id }
+  await note(
+    { runtime, actor: signedIn },
+    { action: 'session.create', object: `session:${session.id}`, after: { how: 'invitation' } },
+  )
+  return { data: sessionView(member, { sha256: hashSecret(secret), session }) }
+}
+
+function sessionView({ id, account, name, manages }: Member, { session }: FoundSession) {
+  const ends_at = moment(session.endsAt)
+  return { id: session.id, member_id: id, account_id: account, name, manages, ends_at }
+}
+
+function actorOf({ id, name }: Member, address: string): Actor {
+  return { id: `member:${id}`, name, role: 'member', rights: new Set(), address }
+}
+
+// Keys: a member sees and changes its own; one that manages sees all of the account, and may disable them.
+
+async function listKeys({ runtime, member }: MemberRequest): Promise<Answer> {
+  const keys = await runtime.accounts.listKeys(member.account)
+  const seen = keys.filter((key) => key.archivedAt === undefined && sees(member, key))
+  return { body: { data: await Promise.all(seen.map((key) => viewOf(runtime, key))), next: null } }
+}
+
+async function showKey({ runtime, member, id }: MemberRequest): Promise<Answer> {
+  return { body: { data: await viewOf(runtime, await keyOf(runtime, member, id)) } }
+}
+
+async function createKey(request: MemberRequest): Promise<Answer> {
+  const { runtime, member, actor } = request
+  const { name, expires_at, models } = readNew(ownKey, await bodyOf(request))
+  const most = runtime.config.admin.members.keys
+  const live = (await runtime.members.keysOf(member)).filter((key) => key.archivedAt === undefined)
+  if (live.length >= most) {
+    const message = `You have ${live.length} keys, and ${most} are the most: archive one first.`
+    throw new Forbidden('forbidden', message)
+  }
+  const expiresAt = expires_at === undefined ? undefined : Date.parse(expires_at)
+  const init = { name, expiresAt, models, owner: member.id }
+  const { key, secret } = await runtime.accounts.createKey(member.account, init, actor.id)
+  await note(request, { action: 'key.create', object: `key:${key.id}`, after: keySettings(key) })
+  return { status: 201, body: { data: await viewOf(runtime, key), key: secret } }
+}
+
+async function changeKey(request: MemberRequest): Promise<Answer> {
+  const { runtime, member } = request
+  const key = await keyOf(runtime, member, request.id)
+  const wanted = read(ownKeyChange, await bodyOf(request))
+  const isDisabling = wanted.disabled === true && wanted.name === undefined
+  if (!isDisabling) requireOwn(member, key)
+  if (wanted.disabled === false && key.disabled && key.changed?.by !== request.actor.id) {
+    throw new Forbidden('forbidden', 'This key was not disabled by you: ask for it to be enabled.')
+  }
+  return changing(request, ofKeys(request), 'update', async (condition) => ({
+    item: await runtime.accounts.changeKey(key.id, wanted, condition),
+  }))
+}
+
+async function archiveKey(request: MemberRequest): Promise<Answer> {
+  const key = await ownKeyOf(request)
+  return changing(request, ofKeys(request), 'archive', async (condition) => ({
+    item: await request.runtime.accounts.archiveKey(key.id, condition),
+  }))
+}
+
+async function rotateKey(request: MemberRequest): Promise<Answer> {
+  const { id } = await ownKeyOf(request)
+  const { overlap } = read(rotation, await bodyOf(request))
+  return changing(request, ofKeys(request), 'rotate', async (condition) => {
+    const { key, secret } = await request.runtime.accounts.rotateKey(id, overlap, condition)
+    return { item: key, status: 201, more: { key: secret } }
+  })
+}
+
+async function playKey(request: MemberRequest): Promise<Answer> {
+  const { runtime, actor } = request
+  const { id, revision } = await ownKeyOf(request)
+  const made = await runtime.credentials.playToken({ key: id, revision, by: actor.id })
+  const expires_at = moment(made.expiresAt)
+  await note(request, { action: 'key.play', object: `key:${id}`, after: { expires_at } })
+  return { status: 201, body: { data: { token: made.secret, expires_at } } }
+}
+
+const ofKeys = ({ runtime }: MemberRequest) => ({
+  kind: 'key',
+  settings: keySettings,
+  view: (key: Key) => viewOf(runtime, key),
+})
+
+function sees(member: Member, { account, owner }: Key): boolean {
+  return account === member.account && (owner === member.id || member.manages)
+}
+
+/** A key that the member may see. @throws NotFound for any other */
+async function keyOf(
+  { accounts }: MemberRequest['runtime'],
+  member: Member,
+  id: string,
+): Promise<Key> {
+  const key = await accounts.key(id)
+  return key && sees(member, key) ? key : missing('key', id)
+}
+
+async function ownKeyOf({ runtime, member, id }: MemberRequest): Promise<Key> {
+  const key = await keyOf(runtime, member, id)
+  requireOwn(member, key)
+  return key
+}
+
+/** @throws Forbidden for a key that the member may only see */
+function requireOwn(member: Member, { owner }: Key): void {
+  if (owner === member.id) return
+  throw new Forbidden('forbidden', 'This is not your own key: you may see and disable it.')
+}
+
+/** A key without what concerns operators alone. */
+async function viewOf({ ledger }: MemberRequest['runtime'], key: Key) {
+  const {
+    note: _note,
+    changed: _changed,
+    policy: _policy,
+    ...view
+  } = keyView(key, await ledger.key(key.account, key.id), {})
+  return view
+}
+
+// Members of the same account, for those that manage it.
+
+async function listMembers({ runtime, member }: MemberRequest): Promise<Answer> {
+  requireManaging(member)
+  const members = await runtime.members.list(member.account)
+  return { body: { data: members.map(ownView), next: null } }
+}
+
+async function inviteMember(request: MemberRequest): Promise<Answer> {
+  const { member } = request
+  requireManaging(member)
+  const init = readNew(v.strictObject(invitation), await bodyOf(request))
+  return withoutActors(await invite(request, member.account, init))
+}
+
+async function changeMember(request: MemberRequest): Promise<Answer> {
+  const { runtime, member, id } = request
+  requireManaging(member)
+  const other = await runtime.members.member(id)
+  if (other?.account !== member.account) missing('member', id)
+  const { manages, disabled, ...rest } = read(memberChange, await bodyOf(request))
+  if (Object.keys(rest).length > 0) {
+    throw new Forbidden('forbidden', 'You may change "manages" and "disabled" of a member.')
+  }
+  const loses = manages === false || disabled === true
+  const managing = (await runtime.members.list(member.account)).filter(
+    (one) => one.manages && !one.disabled,
+  )
+  if (loses && managing.length === 1 && managing[0]!.id === id) {
+    throw new Forbidden('forbidden', 'This is the last member that manages the account.')
+  }
+  return withoutActors(await change(request, { manages, disabled }))
+}
+
+/** @throws Forbidden for a member that does not manage its account */
+function requireManaging({ manages }: Member): void {
+  if (manages) return
+  throw new Forbidden('forbidden', 'Members are managed by those who manage the account.')
+}
+
+function ownView(member: Member) {
+  const { changed: _, ...view } = memberView(member)
+  return view
+}
+
+/** The answer without ids of operators. */
+function withoutActors({ body, ...answer }: Answer): Answer {
+  const { changed: _, ...data } = body.data as Readonly<Record<string, unknown>>
+  return { ...answer, body: { ...body, data } }
+}

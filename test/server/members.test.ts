@@ -1,0 +1,170 @@
+/** Members of accounts: invited, with keys of their own, and bounded by their account on every route. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ME_ROUTES } from '../../src/server/me/api.ts'
+import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
+
+const TOKEN = 'token-of-the-first-admin'
+const PAGE = { 'sec-fetch-site': 'same-origin', 'content-type': 'application/json' }
+
+let gateway: TestGateway
+beforeAll(async () => {
+  gateway = await createTestGateway({
+    ...MOCK_CONFIG,
+    admin: { token: TOKEN, members: { keys: 2 } },
+  })
+  await gateway.newAccount('other', '5')
+})
+afterAll(() => gateway.close())
+
+const admin = (method: string, path: string, body?: object) =>
+  gateway.ask(method, `/admin${path}`, { key: TOKEN, body })
+
+async function invited(account: string, name: string, more = {}) {
+  const made = await admin('POST', '/members', { account, name, ...more })
+  expect(made.status).toBe(201)
+  const [, ticket] = made.json.link.split('/me#invite=')
+  return { id: made.json.data.id as string, ticket: ticket as string, data: made.json.data }
+}
+
+const post = (ticket: string) =>
+  gateway.ask('POST', '/me/api/session', { key: null, headers: PAGE, body: { ticket } })
+
+async function signedIn(account: string, name: string, more = {}) {
+  const { id, ticket } = await invited(account, name, more)
+  const answer = await post(ticket)
+  expect(answer.status).toBe(200)
+  const [set] = answer.headers['set-cookie']!
+  expect(set).toMatch(/^sluice_me=session\.\w{46}; .*Path=\/me; HttpOnly; SameSite=Strict/)
+  const cookie = set!.split(';')[0]!
+  const ask = (method: string, path: string, body?: object, headers = {}) =>
+    gateway.ask(method, `/me/api${path}`, {
+      key: null,
+      headers: { ...PAGE, cookie, ...headers },
+      body,
+    })
+  return { id, ask, cookie }
+}
+
+describe('a member', () => {
+  it('signs in by an invitation, once; a new link ends the one before', async () => {
+    const { id, ticket, data } = await invited('acme', 'Ada', { email: 'ada@example.com' })
+    expect(data).toMatchObject({ account_id: 'acme', manages: true, disabled: false })
+    const second = await admin('POST', `/members/${id}/link`, {})
+    expect((await post(ticket)).status).toBe(401)
+    const [, next] = second.json.link.split('#invite=')
+    const uses = await Promise.all(Array.from({ length: 20 }, () => post(next)))
+    expect(uses.filter(({ status }) => status === 200)).toHaveLength(1)
+    await admin('DELETE', `/members/${id}`)
+  })
+
+  it('makes, renames, rotates, disables and archives its own keys, within its bound', async () => {
+    const { id, ask } = await signedIn('acme', 'Bea', { manages: false })
+    const made = await ask('POST', '/keys', { name: 'laptop', models: ['mock/*'] })
+    expect(made.status).toBe(201)
+    const key = made.json.data.id as string
+    expect(made.json.data).toMatchObject({ owner: id, models: ['mock/*'] })
+    expect((await gateway.chat(hello, { key: made.json.key })).status).toBe(200)
+    const rotated = await ask('POST', `/keys/${key}/rotate`, { overlap: 0 })
+    expect((await gateway.chat(hello, { key: made.json.key })).status).toBe(401)
+    expect((await gateway.chat(hello, { key: rotated.json.key })).status).toBe(200)
+    const played = await ask('POST', `/keys/${key}/play`, {})
+    expect((await gateway.chat(hello, { key: played.json.data.token })).status).toBe(200)
+    for (const wider of [
+      { rpm_limit: 10_000 },
+      { models: null },
+      { policy: null },
+      { owner: 'x' },
+    ]) {
+      expect((await ask('PATCH', `/keys/${key}`, wider)).status).toBe(400)
+    }
+    expect((await ask('PATCH', `/keys/${key}`, { disabled: true })).json.data.disabled).toBe(true)
+    expect((await gateway.chat(hello, { key: rotated.json.key })).status).toBe(401)
+    expect((await ask('PATCH', `/keys/${key}`, { disabled: false })).status).toBe(200)
+    await admin('PATCH', `/keys/${key}`, { disabled: true })
+    expect((await ask('PATCH', `/keys/${key}`, { disabled: false })).status).toBe(403)
+    expect((await ask('POST', '/keys', { name: 'phone' })).status).toBe(201)
+    expect((await ask('POST', '/keys', { name: 'tablet' })).status).toBe(403)
+    expect((await ask('DELETE', `/keys/${key}`)).status).toBe(200)
+    expect((await ask('POST', '/keys', { name: 'tablet' })).status).toBe(201)
+    const listed = await ask('GET', '/keys')
+    expect(listed.json.data.map((one: any) => one.name)).toEqual(['phone', 'tablet'])
+    expect(listed.text).not.toContain('file:')
+    const { data } = (await admin('GET', `/audit?actor=member:${id}&limit=200`)).json
+    const actions = new Set(data.map((one: any) => one.action))
+    const expected = [
+      'session.create',
+      'key.create',
+      'key.rotate',
+      'key.play',
+      'key.update',
+      'key.archive',
+    ]
+    expect(actions).toEqual(new Set(expected))
+    expect(data.every((one: any) => one.session?.startsWith('ses_'))).toBe(true)
+  })
+
+  it('gets 404 for every id that is not of its account, and 403 for what it may only see', async () => {
+    const boss = await signedIn('acme', 'Cleo', { manages: true })
+    const plain = await signedIn('acme', 'Dan', { manages: false })
+    const foreign = await signedIn('other', 'Eve')
+    const theirs = (await foreign.ask('POST', '/keys', { name: 'secret-key' })).json.data.id
+    const dans = (await plain.ask('POST', '/keys', { name: 'of-dan' })).json.data.id
+    const ids = {
+      keys: [theirs, 'key_none', foreign.id],
+      members: [foreign.id, 'mem_none', theirs],
+    }
+    for (const [path, methods] of Object.entries(ME_ROUTES)) {
+      if (!path.includes(':id')) continue
+      for (const method of Object.keys(methods)) {
+        const kind = path.startsWith('/keys') ? 'keys' : 'members'
+        for (const id of ids[kind]) {
+          const body = method === 'GET' || method === 'DELETE' ? undefined : { disabled: true }
+          const sent = path.endsWith('rotate') || path.endsWith('play') ? {} : body
+          const answer = await boss.ask(method, path.replace(':id', id), sent)
+          expect(
+            [answer.status, answer.text.includes('secret-key')],
+            `${method} ${path} ${id}`,
+          ).toEqual([404, false])
+        }
+      }
+    }
+    expect((await plain.ask('GET', `/keys/${gateway.key.id}`)).status).toBe(404)
+    expect((await plain.ask('GET', '/members')).status).toBe(403)
+    expect((await plain.ask('POST', '/members', { name: 'x' })).status).toBe(403)
+    expect((await boss.ask('GET', `/keys/${dans}`)).status).toBe(200)
+    expect((await boss.ask('PATCH', `/keys/${dans}`, { name: 'mine' })).status).toBe(403)
+    expect((await boss.ask('POST', `/keys/${dans}/rotate`, {})).status).toBe(403)
+    expect((await boss.ask('PATCH', `/keys/${dans}`, { disabled: true })).status).toBe(200)
+    expect((await plain.ask('PATCH', `/keys/${dans}`, { disabled: false })).status).toBe(403)
+    // The session of a member is none of the console, and the other way round.
+    const asAdmin = { ...PAGE, cookie: boss.cookie.replace('sluice_me', 'sluice_console') }
+    const refused = await gateway.ask('GET', '/admin/accounts', { key: null, headers: asAdmin })
+    expect(refused.status).toBe(401)
+    expect(
+      (await boss.ask('GET', '/keys', undefined, { 'sec-fetch-site': 'cross-site' })).status,
+    ).toBe(403)
+  })
+
+  it('that manages invites others, and cannot leave its account without one', async () => {
+    const boss = await signedIn('other', 'Fay', { manages: true })
+    const listed = await boss.ask('GET', '/members')
+    for (const { id, manages } of listed.json.data) {
+      if (manages && id !== boss.id) await boss.ask('PATCH', `/members/${id}`, { manages: false })
+    }
+    expect((await boss.ask('PATCH', `/members/${boss.id}`, { manages: false })).status).toBe(403)
+    expect((await boss.ask('PATCH', `/members/${boss.id}`, { disabled: true })).status).toBe(403)
+    const made = await boss.ask('POST', '/members', { name: 'Gus' })
+    expect([made.status, made.json.data.manages]).toEqual([201, false])
+    expect(made.json.link).toContain('#invite=once.')
+  })
+
+  it('that is disabled is signed out, and its keys with it', async () => {
+    const { id, ask } = await signedIn('acme', 'Hal', { manages: false })
+    const made = await ask('POST', '/keys', { name: 'laptop' })
+    expect((await admin('PATCH', `/members/${id}`, { disabled: true })).status).toBe(200)
+    expect((await ask('GET', '/keys')).status).toBe(401)
+    expect((await gateway.chat(hello, { key: made.json.key })).status).toBe(401)
+    await admin('PATCH', `/members/${id}`, { disabled: false })
+    expect((await gateway.chat(hello, { key: made.json.key })).status).toBe(401)
+  })
+})
