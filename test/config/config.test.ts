@@ -455,6 +455,7 @@ describe('checks between sections', () => {
 
   it('switch off the admin API, and what depends on it', async () => {
     const sessions = { idle: 43_200, lifetime: 604_800 }
+    const members = { enabled: true, sessions: { idle: 2_592_000, lifetime: 7_776_000 }, keys: 5 }
     const off = {
       enabled: false,
       tokens: [],
@@ -463,6 +464,7 @@ describe('checks between sections', () => {
       hosts: [],
       sessions,
       login: { oidc: {} },
+      members,
     }
     expect((await load({ admin: false })).config.admin).toEqual(off)
     const more = { enabled: false, token: 'a-token-of-8', metrics: 'public' }

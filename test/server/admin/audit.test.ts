@@ -48,7 +48,8 @@ it('every change is in the audit log, and no secret', async () => {
     expect(data.length, `${method} ${route}`).toBeGreaterThan(before)
     expect(data[0]).toMatchObject({ actor: 'admin', actor_id: 'file:admin', address: '127.0.0.1' })
     done.push(`${method} ${route.split('?')[0]}`)
-    const { key, token, data: changed } = answer.json
+    const { key, token, link, data: changed } = answer.json
+    if (typeof link === 'string') secrets.push(link.split('#invite=')[1]!)
     for (const secret of [key, token, changed.token])
       if (typeof secret === 'string') secrets.push(secret)
     return changed
@@ -66,6 +67,10 @@ it('every change is in the audit log, and no secret', async () => {
   const token = await change('POST', '/tokens', '', { name: 'ci', role: 'viewer' })
   await change('PATCH', '/tokens/:id', token.id, { role: 'operator' })
   await change('DELETE', '/tokens/:id', token.id)
+  const person = await change('POST', '/members', '', { account: 'acme', name: 'Ada' })
+  await change('POST', '/members/:id/link', person.id, {})
+  await change('PATCH', '/members/:id', person.id, { name: 'Bea' })
+  await change('DELETE', '/members/:id', person.id)
   const signIn = async () => {
     const headers = { 'sec-fetch-site': 'same-origin', 'content-type': 'application/json' }
     const body = { token: TOKEN }
@@ -114,8 +119,8 @@ it('every change is in the audit log, and no secret', async () => {
   )
   const { text } = await ask('GET', '/audit?limit=200')
   for (const secret of secrets) expect(text).not.toContain(secret)
-  // The new key, its second secret, the play token and the token were seen.
-  expect(secrets).toHaveLength(6)
+  // The new key, its second secret, the play token, the token and two invitations were seen.
+  expect(secrets).toHaveLength(8)
 })
 
 it('can be CSV, with a line for each member that differs', async () => {
