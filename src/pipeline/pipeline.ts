@@ -845,14 +845,11 @@ export interface Runtime {
     request: GuardModelRequest,
   ) => Promise<ChatCompletion>
   readonly accounts: Accounts
-  /** Tokens of the admin API, sessions, and tokens to call as a key. */
   readonly credentials: Credentials
-  /** People of accounts, who own keys. */
   readonly members: Members
   readonly labels: Labels
   readonly ledger: Ledger
   readonly audit: Audit
-  /** Small objects that all gateways of one state share. */
   readonly records: Records
   /** Items of answers that clients may refer to. */
   readonly items: ItemMemory
