@@ -322,6 +322,7 @@ describe('a call that is not wanted any more', () => {
       state: 'healthy',
       failures: 0,
       inFlight: 0,
+      isProven: false,
     })
     expect(s.vendor.requests).toHaveLength(1)
     expect(s.t.logged.join('\n')).not.toMatch(/failed|error/i)
