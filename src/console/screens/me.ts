@@ -1,6 +1,7 @@
 /** The page of the holder of one key: its limits, its use, and what it may use. */
 import { signal } from '@preact/signals'
-import { useState, useMemo } from 'preact/hooks'
+import { useEffect, useState, useMemo } from 'preact/hooks'
+import { acceptInvitation, MemberPage, takeInvitation, type MemberSession } from './member.ts'
 import { call, toApiError, useAnswer, type ApiError, withQuery, usePages } from '../api.ts'
 import { count, money, shortId, addAmounts, exactMoney, MISSING, ratio } from '../format.ts'
 import { Mark } from '../frame.ts'
@@ -46,6 +47,22 @@ const TABS = [
 ]
 
 export function Me({ params }: ScreenProps) {
+  const [member, setMember] = useState<MemberSession | null>()
+  const [failure, setFailure] = useState<ApiError>()
+  useEffect(() => {
+    const ticket = takeInvitation()
+    const begun = ticket === undefined ? Promise.resolve() : acceptInvitation(ticket)
+    begun
+      .catch((thrown: unknown) => setFailure(toApiError(thrown)))
+      .then(() => call<{ data: MemberSession | null }>('GET', '/me/api/session'))
+      .then(
+        ({ data }) => setMember(data),
+        () => setMember(null),
+      )
+  }, [])
+  if (member === undefined) return null
+  if (member) return html`<${MemberPage} member=${member} onLeft=${() => setMember(null)} />`
+  if (failure) return html`<main class="lone"><${Failure} error=${failure} /></main>`
   if (!holding.value && !restore()) return html`<${KeySignIn} />`
   return html`<${Holder} secret=${held!} tab=${params.tab ?? 'overview'} />`
 }

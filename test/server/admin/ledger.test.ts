@@ -92,13 +92,21 @@ describe('orphans', () => {
 describe('the outbox', () => {
   it('is empty when all that was settled is confirmed', async () => {
     const { status, json } = await get('/outbox')
-    expect([status, json]).toEqual([200, { data: { ok: true, outbox: 0, oldest_ms: 0 } }])
+    expect([status, json]).toEqual([
+      200,
+      { data: { ok: true, outbox: 0, oldest_ms: 0, quarantined: [] } },
+    ])
   })
 
   it('shows how much waits, and for how long', async () => {
     const { ledger } = gateway.gateway.runtime
     vi.spyOn(ledger, 'health').mockReturnValue({ ok: false, outbox: 3, oldestMs: 1500 })
-    expect((await get('/outbox')).json.data).toEqual({ ok: false, outbox: 3, oldest_ms: 1500 })
+    expect((await get('/outbox')).json.data).toEqual({
+      ok: false,
+      outbox: 3,
+      oldest_ms: 1500,
+      quarantined: [],
+    })
   })
 })
 
