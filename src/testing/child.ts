@@ -110,12 +110,15 @@ const ALIVE_MS = 250
 const AFTER_MS = 120
 
 // A plugin may keep this thread busy, so another one sees that the caller is gone, even after it was killed.
-new Worker(
+const watchdog = new Worker(
   `setInterval(() => {
     if (process.ppid !== ${process.ppid}) process.kill(process.pid, 'SIGKILL')
   }, 500)`,
   { eval: true, execArgv: [] },
-).unref()
+)
+// A process that has no memory for a thread ends by its caller's limit instead.
+watchdog.on('error', () => {})
+watchdog.unref()
 process.once('disconnect', () => process.exit())
 process.once('message', (job: PluginJob) => void run(job))
 

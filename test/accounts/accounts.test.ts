@@ -220,7 +220,7 @@ describe('keys', () => {
     ['no model', { models: [] }, 'models'],
     ['a cap that is no amount', spendCap('many'), 'spend_cap.usd'],
     ['a negative cap', spendCap('-1'), 'spend_cap.usd'],
-    ['a cap beyond counting', spendCap('4000000.000000000001'), 'spend_cap.usd'],
+    ['a cap beyond counting', spendCap('1000000000000'), 'spend_cap.usd'],
   ])('refuse %s, when made and when changed', async (_, change, param) => {
     const { accounts, key } = await setUpKey()
     const refused = { status: 400, code: 'invalid_value', param }

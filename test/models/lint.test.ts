@@ -232,9 +232,15 @@ describe('changes of prices', () => {
         { prompt: '1e-6', completion: '0.00001' },
         { prompt: '1e-6', completion: '0.000012' },
       ),
-    ).toEqual([{ text: 'a/b completion 0.00001 → 0.000012 (+20 %)', isSuspicious: false }])
+    ).toEqual([
+      { model: 'a/b', text: 'a/b completion 0.00001 → 0.000012 (+20 %)', isSuspicious: false },
+    ])
     expect(changed(tier('0.00002'), tier('0.000015'))).toEqual([
-      { text: 'a/b completion from 100 tokens 0.00002 → 0.000015 (-25 %)', isSuspicious: false },
+      {
+        model: 'a/b',
+        text: 'a/b completion from 100 tokens 0.00002 → 0.000015 (-25 %)',
+        isSuspicious: false,
+      },
     ])
     expect(changed(tier('0.00002'), tier('0.00002'))).toEqual([])
   })

@@ -1,6 +1,7 @@
 /** Alerts outlive the process that raised them, and none is told twice. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
 import { createStorage } from 'unstorage'
 import { describe, expect, it } from 'vitest'
 import { Alerts, type Finding } from '../../src/observe/alerts.ts'
@@ -13,7 +14,7 @@ const MINUTE = 60_000
 
 /** Gateways with one state. Each has alerts of its own. */
 function setUp() {
-  const records = new StoredRecords(createStorage())
+  const { records, stored } = watched(new StoredRecords(createStorage()))
   const running: string[] = []
   const told: string[] = []
   let now = 0
@@ -34,14 +35,33 @@ function setUp() {
     ) => {
       const finding = { kind, object: 'acme', message: 'x' }
       alerts.observe(state === 'gone' ? [] : [{ ...finding, state }], now, isKnown)
-      // Everything that is stored in memory has been by then.
-      await new Promise((resolve) => setTimeout(resolve))
-      await new Promise((resolve) => setTimeout(resolve))
+      await stored()
       return told.splice(0)
     }
     return { alerts, observe }
   }
   return { start, running, pass: (ms: number) => (now += ms) }
+}
+
+/** Records, and a wait until nothing is read or written and nothing follows from it. */
+function watched(own: StoredRecords) {
+  let running = 0
+  const records = new Proxy(own, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name, target)
+      if (typeof member !== 'function') return member
+      return (...args: unknown[]) => {
+        const made: unknown = member.apply(target, args)
+        if (!(made instanceof Promise)) return made
+        running++
+        return made.finally(() => running--)
+      }
+    },
+  })
+  const stored = async () => {
+    for (let quiet = 0; quiet < 3; quiet = running === 0 ? quiet + 1 : 0) await turn()
+  }
+  return { records, stored }
 }
 
 describe('alerts of one gateway', () => {

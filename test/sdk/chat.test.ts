@@ -138,6 +138,7 @@ describe('models.list', () => {
     expect(models.map((model) => model.id)).toEqual([
       'acme/openai',
       'acme/router',
+      'acme/says',
       'acme/swift-1',
       'acme/whole',
       'mock/echo',
