@@ -91,7 +91,6 @@ type Ticket =
   | {
       readonly kind: 'login'
       readonly provider: string
-      readonly side: Side
       readonly verifier: string
       readonly nonce: string
       readonly state: string

@@ -3,7 +3,7 @@ import { deleteCookie, getCookie, setCookie, type H3, type H3Event } from 'h3'
 import { fetch as fetchBy } from 'undici'
 import { keptClaims, nameOf, roleOf } from '../access/claims.ts'
 import { OidcClients } from '../access/oidc.ts'
-import type { Claims, Side } from '../access/credentials.ts'
+import type { Claims } from '../access/credentials.ts'
 import type { Config } from '../config/config.ts'
 import { NotFound } from '../errors/errors.ts'
 import type { Gateway } from '../gateway/gateway.ts'
@@ -70,12 +70,10 @@ async function begin(event: H3Event, gateway: Gateway, clients: OidcClients): Pr
   const { config, credentials } = gateway.runtime
   const { basePath } = config.server
   const { searchParams: query } = event.url
-  const side: Side = query.get('side') === 'member' ? 'member' : 'operator'
-  const home = side === 'member' ? '/me' : '/console'
   try {
     const { url, ...secrets } = await clients.begin(settings, redirectUri(config, provider))
-    const to = pathBelow(query.get('to'), basePath) ?? basePath + home
-    const ticket = { kind: 'login', provider, side, ...secrets, to } as const
+    const to = pathBelow(query.get('to'), basePath) ?? `${basePath}/console`
+    const ticket = { kind: 'login', provider, ...secrets, to } as const
     const { secret } = await credentials.ticket(ticket, LOGIN_SECONDS)
     setCookie(event, COOKIE, secret, {
       httpOnly: true,
@@ -86,7 +84,7 @@ async function begin(event: H3Event, gateway: Gateway, clients: OidcClients): Pr
     })
     return redirect(event, url.href)
   } catch (error) {
-    return refuse(event, gateway, { provider, home, error })
+    return refuse(event, gateway, provider, error)
   }
 }
 
@@ -95,13 +93,11 @@ async function finish(event: H3Event, gateway: Gateway, clients: OidcClients): P
   const { config, credentials } = gateway.runtime
   const secret = getCookie(event, COOKIE)
   deleteCookie(event, COOKIE, { path: `${config.server.basePath}/login` })
-  let home = '/console'
   try {
     const ticket = secret === undefined ? undefined : await credentials.use(secret, 'login')
     if (ticket?.provider !== provider) {
       throw new LoginFailed('login_expired', 'no sign-in of this browser has begun, or it was used')
     }
-    if (ticket.side === 'member') home = '/me'
     const { searchParams: query } = event.url
     if (query.get('error') === 'access_denied') {
       throw new LoginFailed('login_denied', 'the provider says access_denied')
@@ -112,7 +108,7 @@ async function finish(event: H3Event, gateway: Gateway, clients: OidcClients): P
     await signInOperator(event, gateway, provider, claims)
     return redirect(event, ticket.to)
   } catch (error) {
-    return refuse(event, gateway, { provider, home, error })
+    return refuse(event, gateway, provider, error)
   }
 }
 
@@ -136,11 +132,7 @@ async function signInOperator(
 }
 
 /** Sends the browser back with a code, and nothing of the provider's text; the cause is in the log. */
-function refuse(
-  event: H3Event,
-  { runtime }: Gateway,
-  { provider, home, error }: { provider: string; home: string; error: unknown },
-): string {
+function refuse(event: H3Event, { runtime }: Gateway, provider: string, error: unknown): string {
   const code = error instanceof LoginFailed ? error.code : 'login_failed'
   const id = requestId()
   const reason = runtime.mask.clean(causesOf(error))
@@ -149,7 +141,7 @@ function refuse(
     message: `${id}: signing in through ${provider} failed: ${code}: ${reason}`,
     members: { requestId: id, provider, code, why: reason },
   })
-  return redirect(event, `${runtime.config.server.basePath}${home}#error=${code}&id=${id}`)
+  return redirect(event, `${runtime.config.server.basePath}/console#error=${code}&id=${id}`)
 }
 
 function causesOf(error: unknown): string {
