@@ -147,7 +147,12 @@ export class TextMembers {
     return this.#members.get(model)
   }
 
-  note(model: string, member: string): void {
+  /** Notes the members of one model. Made here, the function keeps nothing of a request while its answer comes. */
+  noterOf(model: string): (member: string) => void {
+    return (member) => this.#note(model, member)
+  }
+
+  #note(model: string, member: string): void {
     if (this.#members.get(model) === member) return
     this.#members.delete(model)
     this.#members.set(model, member)

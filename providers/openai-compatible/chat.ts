@@ -81,8 +81,8 @@ function complete(
       .request({ url, headers, body, signal, stream })
       .then((response): Answer | Promise<Answer> => {
         if (!hasSucceeded(response)) return refuse(host, response, signal, toFailure)
-        const noteMember = (used: string) => members.note(model, used)
         const { reasoning: tags } = options
+        const noteMember = members.noterOf(model)
         const profile: VendorProfile = { quirks, tags, fail: host.fail, noteMember }
         return isEventStream(response, stream)
           ? host.sse(response.body).through(readChunks(profile))

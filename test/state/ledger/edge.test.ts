@@ -48,7 +48,8 @@ class Edge implements AsyncDisposable {
     const edge = new Edge()
     for (const state of states) {
       const config: UserConfig = {
-        ...(billing && { billing }),
+        // A call for which no money is left is refused at once: waiting for it is another matter.
+        billing: { patience: 0, ...billing },
         state: state!,
         providers: { patient: { use: edge.vendor.plugin } },
         models: {
