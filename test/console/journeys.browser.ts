@@ -162,7 +162,7 @@ describe.skipIf(!hasBrowser)('a viewer', () => {
     await settled(page)
     const button = page.locator('button:has-text("New account")')
     expect(await button.getAttribute('aria-disabled')).toBe('true')
-    expect(await button.getAttribute('title')).toBe('needs the role admin')
+    expect(await button.getAttribute('title')).toBe('needs the role operator or admin')
     await button.click({ force: true })
     expect(await page.locator('dialog').count()).toBe(0)
     const status = await page.evaluate(async () => {
