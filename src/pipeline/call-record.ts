@@ -140,7 +140,7 @@ const MOST_CHARACTERS = 300
 const PLAIN = /^[\x20-\x7e]*$/
 
 /** Characters that would change the line around them: controls, ends of lines, marks of the direction of writing. */
-// oxlint-disable-next-line no-control-regex
+// oxlint-disable-next-line no-control-regex -- Control characters are what it looks for.
 const UNFIT = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g
 
 /** A text for records: at most {@link MOST_CHARACTERS} long, on one line, in whole characters. */

@@ -21,7 +21,9 @@ afterAll(() => s[Symbol.asyncDispose]())
 const STREAM = { ...HELLO, stream: true } as const
 /** 11 characters in: 3 tokens at 0.00000015 USD. */
 const PROMPT = 450_000n
-/** 8 characters out: 2 tokens at 0.0000006 USD. */
+/** A token of the answer: 0.0000006 USD. */
+const TOKEN = 600_000n
+/** 8 characters out: 2 tokens. */
 const SAID = 1_200_000n
 
 /**
@@ -33,8 +35,10 @@ async function expectLeft(charged: bigint, isWhole = false): Promise<void> {
   await s.quiet()
   const cost = before - (await s.t.balance())
   // What was to come whole is charged by the time for which the vendor has worked.
-  if (isWhole) expect(cost).toBeGreaterThan(charged)
-  else expect(cost).toBe(charged)
+  if (isWhole) {
+    expect(cost).toBeGreaterThan(charged)
+    expect((cost - charged) % TOKEN, 'whole tokens').toBe(0n)
+  } else expect(cost).toBe(charged)
   expect(s.calls.at(-1)!.answer.outcome).toBe('cancelled')
   s.vendor.answer(answered({ content: 'Next.' }))
   const { choices } = await client.chat.completions.create(HELLO)
