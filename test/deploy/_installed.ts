@@ -28,6 +28,8 @@ export interface Installed {
   readonly sums: readonly string[]
   /** The project with the package installed, of the unprivileged user. */
   readonly project: string
+  /** The modules of the project as they were installed, in a folder that no test changes. */
+  readonly modules: string
   /** A cache of npm that the unprivileged user can write to. */
   readonly cache: string
 }
@@ -62,9 +64,12 @@ export default async function setup({ provide }: TestProject): Promise<() => Pro
   const modules = join(project, 'node_modules')
   if (process.getuid?.() === 0) await exec('chown', ['-R', '0:0', modules])
   await exec('chmod', ['-R', 'a-w', modules])
-  provide('installed', { tarball, sums, project, cache })
+  // Tests of the project install anew, which also changes owners and modes.
+  const fixed = join(temporary, 'node_modules')
+  await exec('cp', ['-a', modules, fixed])
+  provide('installed', { tarball, sums, project, modules: fixed, cache })
   return async () => {
-    await exec('chmod', ['-R', 'u+w', project])
+    await exec('chmod', ['-R', 'u+w', project, fixed])
     await rm(temporary, { recursive: true, force: true })
   }
 }

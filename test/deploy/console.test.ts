@@ -1,6 +1,6 @@
 /** The console as it is bundled into the package, in the machine's browser. */
 import { mkdir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { expect, inject, it } from 'vitest'
 import { keyIn } from '../_cli.ts'
 import { send } from '../_setup.ts'
@@ -8,7 +8,7 @@ import { hasBrowser, settled, TOKEN, Visitors } from '../console/_browser.ts'
 import { own } from './_installed.ts'
 import { addressOf, startAs } from './_process.ts'
 
-const { project } = inject('installed')
+const { modules } = inject('installed')
 const SCREENS = [
   '/console',
   '/console/usage',
@@ -25,10 +25,10 @@ const SCREENS = [
 ]
 
 it.skipIf(!hasBrowser)('shows every screen', async () => {
-  const cwd = join(project, 'console')
+  const cwd = join(dirname(modules), 'console')
   await mkdir(cwd)
   await own([cwd])
-  const cli = join(project, 'node_modules/sluicegate/dist/src/cli.js')
+  const cli = join(modules, 'sluicegate/dist/src/cli.js')
   const env = { SLUICEGATE__ADMIN__TOKEN: TOKEN }
   const started = startAs([process.execPath, cli, '--port', '0', '--print-key'], cwd, env)
   const url = await addressOf(started)

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { DockerfileParser } from 'dockerfile-ast'
 import { readFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { addressOf, startAs } from './_process.ts'
 import { DEPLOY } from './_tools.ts'
 
 const exec = promisify(execFile)
-const { project } = inject('installed')
+const { modules } = inject('installed')
 const parsed = DockerfileParser.parse(readFileSync(join(DEPLOY, 'docker/Dockerfile'), 'utf8'))
 
 /** The words of an instruction in exec form, with the paths of this machine. @param app what the image has at `/app` */
@@ -33,8 +33,7 @@ it('serves, is healthy, drains on SIGTERM, and writes its data folder only', asy
   onTestFinished(() => rm(root, { recursive: true, force: true }))
   const [app, data, config] = [join(root, 'app'), join(root, 'data'), join(root, 'config')]
   for (const path of [app, data, config]) await mkdir(path)
-  // Other tests write to the project meanwhile.
-  await exec('cp', ['-al', join(project, 'node_modules'), app])
+  await exec('cp', ['-al', modules, app])
   await exec('chmod', ['755', root])
   await own([data])
   const env = {
@@ -79,6 +78,6 @@ it('serves, is healthy, drains on SIGTERM, and writes its data folder only', asy
 })
 
 it('adds little to its base', async () => {
-  const { stdout } = await exec('sh', ['-c', `tar -cz -C ${project} node_modules | wc -c`])
+  const { stdout } = await exec('sh', ['-c', `tar -cz -C ${dirname(modules)} node_modules | wc -c`])
   expect(Number(stdout)).toBeLessThanOrEqual(12 * 2 ** 20)
 })
