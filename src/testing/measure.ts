@@ -1,5 +1,5 @@
 /** Measures how time and memory grow. */
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
 import { skipped, toCheck, type Check } from './report.ts'
 
 /** A shorter time is too inexact. */
@@ -47,7 +47,13 @@ export async function growth(
 const MANY_CALLS = 2000
 /** The most that a call may leave behind. What is cached has been cached when the calls are measured. */
 const MAX_CALL_BYTES = 64
-const MEASUREMENTS = 3
+const MEASUREMENTS = 5
+/** Measurements within the bound that are enough. */
+const SMALL_ENOUGH = 2
+const isSmall = (bytes: number): boolean => bytes <= MAX_CALL_BYTES
+/** Collections before the heap is read, and the pause before each. */
+const COLLECTIONS = 4
+const COLLECTION_PAUSE_MS = 5
 /** Growth before the measurement at which what a call leaves is looked at, and the most that each may leave then. */
 const MAX_HEAP_BYTES = 64 * 1024 * 1024
 const MANY_BYTES = 16 * 1024
@@ -67,9 +73,9 @@ export async function checkHeap(
   const { gc } = globalThis
   if (!gc) return skipped('memory', on, 'memory is measured by testPlugin only')
   const used = async () => {
-    // What is released in a later turn is collected by the second one.
-    for (let i = 0; i < 2; i++) {
-      await nextTurn()
+    // Sockets and timers release what they hold in later turns: one collection right after the calls is off by 500 bytes a call.
+    for (let i = 0; i < COLLECTIONS; i++) {
+      await pause(COLLECTION_PAUSE_MS)
       await gc({ execution: 'async' })
     }
     return process.memoryUsage().heapUsed
@@ -82,14 +88,16 @@ export async function checkHeap(
     const size = isFull ? Math.round(((await used()) - start) / (i + 1 - calls)) : 0
     if (size > MANY_BYTES) return toCheck('memory', on, [`${what} leave ${size} bytes each behind`])
   }
-  let least = Infinity
-  for (let i = 0; i < MEASUREMENTS && least > MAX_CALL_BYTES; i++) {
+  const sizes: number[] = []
+  for (let i = 0; i < MEASUREMENTS && sizes.filter(isSmall).length < SMALL_ENOUGH; i++) {
     const before = await used()
     for (let n = 0; n < MANY_CALLS; n++) await call()
-    least = Math.min(least, ((await used()) - before) / MANY_CALLS)
+    sizes.push(((await used()) - before) / MANY_CALLS)
   }
-  const problem = `${what} leave ${Math.round(least)} bytes each behind, of ${MANY_CALLS}`
-  return toCheck('memory', on, least > MAX_CALL_BYTES ? [problem] : [])
+  // The smallest is no measure: the engine drops compiled code of some megabytes now and then.
+  const size = sizes.toSorted((a, b) => a - b)[SMALL_ENOUGH - 1]!
+  const problem = `${what} leave ${Math.round(size)} bytes each behind, of ${MANY_CALLS}`
+  return toCheck('memory', on, isSmall(size) ? [] : [problem])
 }
 
 /** The least time of some rounds, in ms of the processor; of one round if it is short enough. */
