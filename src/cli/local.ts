@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { appendFile, readFile, writeFile } from 'node:fs/promises'
 import { relative } from 'node:path'
 import type { Model } from '../models/catalog.ts'
-import { byVendor, written } from '../models/by-vendor.ts'
+import { byVendor, unpricedVendors, written } from '../models/by-vendor.ts'
 import { lintOfWritten, type Finding } from '../models/lint.ts'
 import type { Pricing } from '../money/prices.ts'
 import type { Origin } from '../config/origins.ts'
@@ -42,10 +42,10 @@ export async function check(args: Arguments): Promise<void> {
   const idle = idleGuards(gateway.runtime.guards)
   const findings = [...lintOfWritten(models), ...idle]
   const warnings = findings.filter(({ level }) => level === 'warning')
+  const vendors = config.unpriced?.filter(({ id }) => !loaded.origins.ownModels().includes(id))
+  const remarked = [...loaded.network.warnings, ...unpricedVendors(vendors)]
   const count =
-    warnings.length +
-    loaded.network.warnings.length +
-    logins.filter(({ error }) => error !== null).length
+    warnings.length + remarked.length + logins.filter(({ error }) => error !== null).length
   const { ofModels, others } = originsOf(loaded)
   const { ways } = gateway.runtime.egress
   if (args.on.has('json')) {
@@ -78,7 +78,7 @@ export async function check(args: Arguments): Promise<void> {
   )
   process.stdout.write(settingsTable(others))
   if (ways.length > 0) process.stdout.write(`\n${waysInWords(ways).join('\n')}\n`)
-  for (const text of loaded.network.warnings) process.stdout.write(`warning: ${text}\n`)
+  for (const text of remarked) process.stdout.write(`warning: ${text}\n`)
   process.stdout.write(remarks(shown, warnings, logins))
   refuseWarnings(args, count)
   if (missing.length > 0) throw new CommandError(NOT_SERVED)

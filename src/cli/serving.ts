@@ -10,6 +10,7 @@ import { idleGuards } from '../guard/policy-check.ts'
 import { seed, type SeedReport } from '../gateway/seed.ts'
 import { waysInWords } from '../upstream/egress.ts'
 import { callableUrl, started, welcome } from '../gateway/welcome.ts'
+import { unpricedVendors } from '../models/by-vendor.ts'
 import { lintOfWritten } from '../models/lint.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
 import { priceChanges, type PriceChange } from '../models/price-changes.ts'
@@ -142,7 +143,8 @@ export async function closeGateway(gateway: Gateway): Promise<void> {
   }
 }
 
-function warnOfEntries({ runtime: { catalog, guards, log } }: Gateway): void {
+function warnOfEntries({ loaded, runtime: { catalog, guards, log } }: Gateway): void {
+  for (const text of unpricedVendors(loaded.config.unpriced)) log.warn(text)
   for (const { guard, code, message } of idleGuards(guards)) {
     log.warn(`${code}: guard ${guard}: ${message}`)
   }

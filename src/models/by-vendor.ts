@@ -1,5 +1,6 @@
 /** Models that come with the key of a vendor, in words: so many that a list of them helps no reader. */
 import type { Model } from './catalog.ts'
+import { isWildcard } from './entry.ts'
 
 /** How many models the wildcard of a vendor serves, and how old their prices are. */
 interface OfVendor {
@@ -34,4 +35,16 @@ export function vendorsInWords(models: readonly Model[]): string | undefined {
   )
   const oldest = vendors.flatMap(({ checked }) => checked ?? []).toSorted()[0]
   return `${counts.join(', ')}${oldest === undefined ? '' : ` (prices of ${oldest})`}`
+}
+
+/** A sentence for each `vendor/*` of whose vendor no list has a price: it serves nothing. */
+export function unpricedVendors(unpriced: readonly { readonly id: string }[] = []): string[] {
+  return unpriced.flatMap(({ id }) =>
+    isWildcard(id)
+      ? [
+          `${id} serves no model, because no price list has one of this vendor. With prices it serves every name: ` +
+            `models: { ${JSON.stringify(id)}: { pricing: { prompt: '…', completion: '…' } } }`,
+        ]
+      : [],
+  )
 }
