@@ -10,7 +10,11 @@ const tag = process.argv[2] ?? ''
 const manifest = JSON.parse(readFileSync(resolve(ROOT, 'package.json'), 'utf8'))
 const changelog = readFileSync(resolve(ROOT, 'CHANGELOG.md'), 'utf8')
 const chart = readFileSync(resolve(ROOT, 'config/deploy/helm/sluicegate/Chart.yaml'), 'utf8')
+const prices = JSON.parse(readFileSync(resolve(ROOT, 'config/prices.json'), 'utf8'))
 const { version } = manifest
+/** The list of prices is made anew before a release, unless that was done so many days ago. */
+const MAX_PRICES_DAYS = 60
+const pricesDays = (Date.now() - Date.parse(prices.generated_at)) / 86_400_000
 
 const faults = [
   ...(tag === `v${version}` ? [] : [`the tag is ${tag}, the version of package.json ${version}`]),
@@ -20,6 +24,9 @@ const faults = [
   ...(chart.includes(`\nversion: ${version}\nappVersion: ${version}\n`)
     ? []
     : [`the chart has not the version ${version}`]),
+  ...(pricesDays <= MAX_PRICES_DAYS
+    ? []
+    : [`config/prices.json is ${Math.floor(pricesDays)} days old: import the prices again`]),
 ]
 if (faults.length > 0) {
   process.stderr.write(`${faults.map((fault) => `Cannot release: ${fault}.\n`).join('')}`)
