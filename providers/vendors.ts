@@ -251,7 +251,7 @@ export const VENDORS: readonly Vendor[] = [
   }),
   compatible('meta', ['LLAMA_API_KEY'], 'https://api.llama.com/compat/v1', {
     maker: true,
-    also: { litellm: ['meta_llama'] },
+    also: { litellm: ['meta_llama'], modelsDev: ['llama'] },
   }),
   compatible('inception', ['INCEPTION_API_KEY'], 'https://api.inceptionlabs.ai/v1', MAKER),
   compatible('morph', ['MORPH_API_KEY'], 'https://api.morphllm.com/v1', MAKER),

@@ -31,9 +31,8 @@ const ACME = listOf({
   'acme/painter': { ...CHAT, modality: 'image', pricing: { prompt: '1' } },
   'other/model': { ...CHAT, pricing: { prompt: '1' } },
 })
-/** Vendors of the table for whose models the package has no prices: an operator imports them. */
-const WITHOUT_PRICES =
-  'bigmodel nvidia github siliconflow huggingface featherless chutes meta poe venice'.split(' ')
+/** Vendors of the table without public prices: their models are served at prices of the operator's own. */
+const WITHOUT_PRICES = ['github', 'featherless', 'meta']
 const PROVIDERS = { acme: { use: 'mock' } }
 
 async function load(config: object, prices: string | undefined = ACME) {
@@ -283,6 +282,8 @@ describe('the list of the package', () => {
       'price-order perplexity/xai/grok-4.20-non-reasoning',
       'price-order perplexity/xai/grok-4.20-reasoning',
       'price-order perplexity/xai/grok-4.3',
+      'price-order venice/gemini-3-1-pro-preview',
+      'price-order venice/qwen-3-6-plus',
       'price-order vertex/gemini-2.5-flash',
     ])
   })
