@@ -1,6 +1,6 @@
 /** Images and files as content blocks. */
 import type { Host } from '../../src/plugin.ts'
-import { asDataUrl, isAddress, isDataUrl } from '../shared/files.ts'
+import { isAddress, isDataUrl } from '../shared/files.ts'
 import type { ContentBlock, DocumentBlock, ImageBlock } from './blocks.ts'
 
 /** File types by their first bytes. The declared type is often wrong. */
@@ -39,7 +39,7 @@ export function toImage(part: any, path: string, fail: Host['fail']): ImageBlock
 export function toFile(part: any, path: string, fail: Host['fail']): ContentBlock {
   const { file_data, filename } = part.file as { file_data: string; filename?: string }
   if (isAddress(file_data)) return document({ type: 'url', url: file_data }, filename)
-  const { type, data } = split(asDataUrl(file_data, filename))
+  const { type, data } = split(file_data)
   if (IMAGES.has(type)) return image(type, data)
   if (type === PDF) return document({ type: 'base64', media_type: PDF, data }, filename)
   if (TEXTS.test(type)) {

@@ -230,7 +230,7 @@ class MessageBuilder {
       case 'file':
         return fileBlock(part.file, () => `doc-${++this.#documents}`, place)
       case 'input_audio':
-        return audioBlock(part.input_audio, place)
+        return audioBlock(part.input_audio)
       default:
         return { text: String(part.text ?? part.refusal ?? '') }
     }

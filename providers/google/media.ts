@@ -121,22 +121,12 @@ function fromAddress(address: string, likely: string, path: string, fail: Fail):
   return { fileData: { mimeType, fileUri: address } }
 }
 
-function inline(base64: string, declared: string, path: string, fail: Fail): Part {
-  const data = canonical(base64)
-  if (data === undefined) throw refused(path, 'base64', 'invalid_base64', fail)
+function inline(data: string, declared: string, path: string, fail: Fail): Part {
   const mimeType = sniff(data) ?? declared
   if (mimeType === 'image/gif') {
     throw refused(path, 'PNG, JPEG or WebP; GIF images are not taken', 'unsupported_value', fail)
   }
   return { inlineData: { mimeType, data } }
-}
-
-/** Padded standard base64 for any variant that clients may send; undefined for invalid base64. */
-function canonical(text: string): string | undefined {
-  const data = Buffer.from(text, 'base64').toString('base64')
-  if (data === text) return text
-  const significant = text.replace(/[\s=]+/g, '').length
-  return significant > 0 && significant === data.replace(/=+$/, '').length ? data : undefined
 }
 
 /** Media types by their first bytes; `.` is any byte. */

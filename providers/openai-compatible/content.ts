@@ -1,6 +1,6 @@
 /** Content of messages: parts in the form that a vendor takes, and parts that it takes none of. */
 import type { Host, ChatMessage, ReasoningDetail, ChatInput, Reasoning } from '../../src/plugin.ts'
-import { asDataUrl, fileNameOf, isAddress, isDataUrl } from '../shared/files.ts'
+import { fileNameOf, isAddress } from '../shared/files.ts'
 import { FAILED, NO_RESULT, RESULTS_ARE_IN, thoughtsOf } from '../shared/conversations.ts'
 import { SKIP_SIGNATURE } from '../shared/gemini.ts'
 import { replayAsGiven } from './as-given.ts'
@@ -60,12 +60,10 @@ function isFitPart(part: any, quirks: ContentQuirks): boolean {
   switch (part.type) {
     case 'image_url':
       return quirks.current === true || part.image_url.detail !== 'original'
-    case 'input_audio':
-      return !part.input_audio.data.startsWith('data:')
     case 'file': {
       const { file_data, filename } = part.file ?? {}
       if (typeof file_data !== 'string') return part.file !== undefined && part.file !== null
-      return isAddress(file_data) || (isDataUrl(file_data) && Boolean(filename))
+      return isAddress(file_data) || Boolean(filename)
     }
     case 'refusal':
       return quirks.current === true
@@ -86,11 +84,6 @@ function toPart(part: any, quirks: ContentQuirks): any {
     case 'image_url':
       if (part.image_url.detail !== 'original' || quirks.current) return { ...rest, ...marker }
       return { ...rest, image_url: { ...part.image_url, detail: 'high' }, ...marker }
-    case 'input_audio': {
-      const { data } = part.input_audio
-      const bare = data.startsWith('data:') ? data.slice(data.indexOf(',') + 1) : data
-      return { ...rest, input_audio: { ...part.input_audio, data: bare }, ...marker }
-    }
     case 'file':
       return { ...rest, file: toFile(part.file ?? {}), ...marker }
     case 'refusal':
@@ -100,13 +93,12 @@ function toPart(part: any, quirks: ContentQuirks): any {
   }
 }
 
-/** A file as a data URL, with the name that vendors require. Addresses of files stay where the vendor takes them. */
+/** A file with the name that vendors require. Addresses of files stay where the vendor takes them. */
 function toFile({ file_data, filename, ...rest }: any): object {
   if (typeof file_data !== 'string' || isAddress(file_data)) {
     return { ...rest, ...(filename ? { filename } : {}), file_data }
   }
-  const data = asDataUrl(file_data, filename)
-  return { ...rest, filename: filename || fileNameOf(data), file_data: data }
+  return { ...rest, filename: filename || fileNameOf(file_data), file_data }
 }
 
 /** What kinds of parts a message may have. */

@@ -1,6 +1,6 @@
 /** Content of messages as parts of the Responses API. */
 import type { Host } from '../../src/plugin.ts'
-import { asDataUrl, fileNameOf, isAddress } from '../shared/files.ts'
+import { fileNameOf, isAddress } from '../shared/files.ts'
 
 /** A part of an input message, or of the output of a tool. */
 export type InputPart =
@@ -42,7 +42,6 @@ export function notTaken(type: string, expected: string, path: string, fail: Hos
 
 function toFile({ file_data, filename }: { file_data: string; filename?: string }): InputPart {
   if (isAddress(file_data)) return { type: 'input_file', file_url: file_data }
-  const data = asDataUrl(file_data, filename)
   // The vendor requires a name.
-  return { type: 'input_file', filename: filename || fileNameOf(data), file_data: data }
+  return { type: 'input_file', filename: filename || fileNameOf(file_data), file_data }
 }

@@ -39,16 +39,6 @@ const TYPES: Readonly<Record<string, string>> = {
   xml: 'application/xml',
 }
 
-/**
- * A file as a data URL. The type of plain base64 is told by its first bytes, then by the extension of its name; it is a
- * PDF otherwise.
- */
-export function asDataUrl(file: string, name: string | undefined): string {
-  if (isDataUrl(file)) return file
-  const head = Buffer.from(file.slice(0, 24), 'base64')
-  return `data:${typeOf(head, name) ?? 'application/pdf'};base64,${file}`
-}
-
 /** A name for the file of a data URL that has none. */
 export function fileNameOf(dataUrl: string): string {
   const type = dataUrl.slice('data:'.length, dataUrl.search(/[;,]/)).toLowerCase()
@@ -59,7 +49,7 @@ export function fileNameOf(dataUrl: string): string {
 const UNKNOWN = 'application/octet-stream'
 
 /** The type by the first bytes, as declared, or by the extension of the name. */
-function typeOf(head: Buffer, name = '', declared = ''): string | undefined {
+function typeOf(head: Buffer, name: string, declared: string): string | undefined {
   const bytes = head.toString('latin1')
   const found = BEGINNINGS.find(([beginning]) => beginning.test(bytes))?.[1]
   return found ?? (declared || TYPES[name.slice(name.lastIndexOf('.') + 1).toLowerCase()])
@@ -142,7 +132,11 @@ class Fetcher {
     const { bytes, contentType } = await host.download(address, signal, options)
     this.#bytesLeft -= bytes.byteLength
     const declared = contentType === UNKNOWN ? '' : contentType
-    const told = typeOf(Buffer.from(bytes.subarray(0, 16)), URL.parse(address)?.pathname, declared)
+    const told = typeOf(
+      Buffer.from(bytes.subarray(0, 16)),
+      URL.parse(address)?.pathname ?? '',
+      declared,
+    )
     const url = toDataUrl({ bytes, mediaType: told ?? UNKNOWN })
     this.#urls.set(address, url)
     return url

@@ -327,4 +327,22 @@ describe('base64', () => {
       expect(JSON.stringify(body)).toContain(`${canonical}"`)
     }
   })
+
+  it.each([
+    ['%PDF-1.7', 'a.png', 'application/pdf'],
+    ['\x89PNG\r\n\x1a\n', undefined, 'image/png'],
+    ['hi', 'notes.TXT', 'text/plain'],
+    ['hi', 'unknown.zzz', 'application/pdf'],
+    ['hi', undefined, 'application/pdf'],
+  ])(
+    'of a file that begins with %j and is called %s is of type %s',
+    async (bytes, filename, type) => {
+      const file_data = Buffer.from(bytes, 'latin1').toString('base64')
+      const part = { type: 'file', file: { file_data, filename } }
+      const body = await arrives('server', 'chat', {
+        messages: [{ role: 'user', content: [part] }],
+      })
+      expect(body.messages[0].content[0].file.file_data).toBe(`data:${type};base64,${file_data}`)
+    },
+  )
 })

@@ -903,7 +903,7 @@ describe('outboundChat', () => {
         { type: 'text', text: 'x', cache_control },
         { type: 'image_url', image_url: { url: PNG }, cache_control },
         { type: 'image_url', image_url: { url: PNG, extra: 1 } },
-        { type: 'file', file: { file_data: 'AA==' } },
+        { type: 'file', file: { file_data: 'data:application/pdf;base64,AA==' } },
       ],
     })
     expect(content[1]!.image_url).toBe(PNG)

@@ -197,7 +197,7 @@ describe('messages', () => {
     const { turns } = await conversation(
       user([
         file(`data:application/pdf;base64,${PDF}`, 'a.pdf'),
-        file(PDF),
+        file(`data:application/pdf;base64,${PDF}`),
         file('https://example.org/b.pdf'),
         file(`data:text/plain;charset=utf-8;base64,${plain}`, 'c.txt'),
         file(`data:image/png;base64,${PNG}`),
@@ -230,7 +230,8 @@ describe('messages', () => {
       code: 'invalid_image',
       param: 'messages[0].content[0].image_url.url',
     })
-    const file = { type: 'file', file: { file_data: 'UEsDBBQAAAAIAAAA', filename: 'a.zip' } }
+    const file_data = 'data:application/pdf;base64,UEsDBBQAAAAIAAAA'
+    const file = { type: 'file', file: { file_data, filename: 'a.zip' } }
     expect(await refused({ messages: [user([file])] })).toMatchObject({
       code: 'invalid_document',
       param: 'messages[0].content[0].file.file_data',

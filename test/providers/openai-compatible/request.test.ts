@@ -417,20 +417,18 @@ describe('the conversation', () => {
       type: 'image_url',
       image_url: { url: 'https://x.example/a.png', detail: 'original' },
     }
-    const file = { type: 'file', file: { filename: 'a.pdf', file_data: 'JVBERi0=' } }
+    const file_data = 'data:application/pdf;base64,JVBERi0='
+    const file = { type: 'file', file: { filename: 'a.pdf', file_data } }
     const messages = [{ role: 'user', content: [image, file] }] as const
     const parts = async (row?: string) => (await body(row, { messages })).messages[0].content
     expect(await parts()).toEqual([
       { type: 'image_url', image_url: { url: 'https://x.example/a.png', detail: 'high' } },
-      {
-        type: 'file',
-        file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,JVBERi0=' },
-      },
+      file,
     ])
     expect((await parts('openai'))[0]).toEqual(image)
     expect((await parts('mistral'))[1]).toEqual({
       type: 'document_url',
-      document_url: 'data:application/pdf;base64,JVBERi0=',
+      document_url: file_data,
       document_name: 'a.pdf',
     })
   })

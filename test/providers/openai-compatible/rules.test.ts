@@ -283,12 +283,12 @@ describe('files and images', () => {
     expect((await refusalOf('deepseek', { messages })).param).toBe('messages[1].content[0]')
   })
 
-  it('as sound are base64 without a prefix', async () => {
+  it('as sound are base64', async () => {
     const sound = (bytes: string) => ({
       type: 'input_audio',
       input_audio: { data: bytes, format: 'wav' },
     })
-    const given = [user([sound('data:audio/wav;base64,UklG')])]
+    const given = [user([sound('UklG')])]
     expect((await messagesFor('openai', given))[0].content).toEqual([sound('UklG')])
     expect((await messagesFor('mistral', given))[0].content).toEqual([
       { type: 'input_audio', input_audio: 'UklG' },

@@ -27,7 +27,7 @@ const anyPart = fc.oneof(
     .constantFrom('https://a.example/i.png', 'data:image/png;base64,iVBORw0=')
     .map((url) => ({ type: 'image_url', image_url: { url } })),
   fc
-    .constantFrom('https://a.example/a.pdf', 'data:application/pdf;base64,JVBERi0=', 'JVBERi0=')
+    .constantFrom('https://a.example/a.pdf', 'data:application/pdf;base64,JVBERi0=')
     .map((file_data) => ({ type: 'file', file: { file_data } })),
 )
 const content = fc.oneof(maybeBlank, fc.array(anyPart, { minLength: 1, maxLength: 3 }))

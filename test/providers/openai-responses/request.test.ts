@@ -429,9 +429,7 @@ describe('messages', () => {
       { type: 'image_url', image_url: { url: 'https://a.example/i.png', detail: 'low' } },
       { type: 'image_url', image_url: 'data:image/png;base64,iVBORw0=' },
       part({ file_data: `data:application/pdf;base64,${pdf}`, filename: 'a.pdf' }),
-      part({ file_data: pdf }),
-      part({ file_data: 'aGk=', filename: 'notes.TXT' }),
-      part({ file_data: 'aGk=' }),
+      part({ file_data: `data:application/pdf;base64,${pdf}` }),
       part({ file_data: 'data:text/csv;base64,YQ==' }),
       {
         ...part({ file_data: 'https://a.example/a.pdf', filename: 'a.pdf' }),
@@ -451,8 +449,6 @@ describe('messages', () => {
         { type: 'input_image', image_url: 'data:image/png;base64,iVBORw0=', detail: 'auto' },
         file('a.pdf', `data:application/pdf;base64,${pdf}`),
         file('file.pdf', `data:application/pdf;base64,${pdf}`),
-        file('notes.TXT', 'data:text/plain;base64,aGk='),
-        file('file.pdf', 'data:application/pdf;base64,aGk='),
         file('file.csv', 'data:text/csv;base64,YQ=='),
         {
           type: 'input_file',

@@ -1,6 +1,7 @@
 /** A request of this API for a vendor that speaks it: the client's own text, less what is the gateway's business. */
 import type { NativeFormat, NativeTarget } from '../../../../pipeline/pipeline.ts'
 import { itemsOf, membersOf, withItems, withMembers } from '../../../../stream/raw-json.ts'
+import { withNeutralMedia } from '../shared/media.ts'
 import { OWN_MEMBERS } from '../shared/own-members.ts'
 import { isCarrier } from '../shared/reasoning.ts'
 import { addressesInBody, NEVER_PASSED, notPassed } from '../shared/walk.ts'
@@ -24,12 +25,13 @@ type Changes = Map<string, string | undefined>
 /** Unchanged members keep their text: caches and signatures depend on it. See {@link NativeFormat.prepare}. */
 export const prepare: NativeFormat['prepare'] = (request, to) => {
   const { rawJson, stream, nativeHeaders: headers = {} } = request
-  const text = rawJson?.text
+  const given = rawJson?.text
   // A vendor may read another one of two members with the same name than guards have.
-  if (text === undefined || rawJson!.isAmbiguous) return undefined
+  if (given === undefined || rawJson!.isAmbiguous) return undefined
   const body = rawJson!.value as Record<string, any>
   // Guards that judge a conversation read nothing of them.
   if (to.guarded && (body.messages.some(hasVendorResult) || hasInstructions(body))) return undefined
+  const text = withNeutralMedia(given, body, 'messages')
   const places = new Map(membersOf(text).map(({ name, start }) => [name, start]))
   const left = notPassed(body, PASSED, to.passes, NEVER_PASSED)
   const ignored = left.filter((name) => !REMOVED.includes(name) && (body[name] ?? null) !== null)

@@ -1,6 +1,7 @@
 /** A request of this API for a vendor that speaks it: the client's own text, less what is the gateway's business. */
 import type { NativeFormat, NativeTarget } from '../../../../pipeline/pipeline.ts'
 import { membersOf, withItems, withMembers } from '../../../../stream/raw-json.ts'
+import { withNeutralMedia } from '../shared/media.ts'
 import { isCarrier } from '../shared/reasoning.ts'
 import { addressesInBody, NEVER_PASSED, notPassed } from '../shared/walk.ts'
 import { isOfConversation } from './fields.ts'
@@ -27,11 +28,12 @@ const LABELS = ['user', 'safety_identifier', 'prompt_cache_key']
 /** Members that nothing changes keep their text: caches depend on it. See {@link NativeFormat.prepare}. */
 export const prepare: NativeFormat['prepare'] = (request, to) => {
   const { rawJson, stream } = request
-  const text = rawJson?.text
+  const given = rawJson?.text
   // A vendor may read another one of two members with the same name than guards have.
-  if (text === undefined || rawJson!.isAmbiguous) return undefined
+  if (given === undefined || rawJson!.isAmbiguous) return undefined
   const body = rawJson!.value as Record<string, any>
   if (isUnreadable(body, to)) return undefined
+  const text = withNeutralMedia(given, body, 'input')
   const places = new Map(membersOf(text).map(({ name, start }) => [name, start]))
   const left = notPassed(body, PASSED, to.passes, NEVER_PASSED)
   const changes: Changes = new Map([

@@ -142,6 +142,15 @@ describe('a request', () => {
     )
   })
 
+  it('has its media in a form that the vendor reads', async () => {
+    const [given, canonical] = ['iVBORw0K\\nGgoAAA_-', 'iVBORw0KGgoAAA/+']
+    const blocks = (data: string) =>
+      `[ {"type":"image","source":{"type":"base64","media_type":"image\\/png", "data":"${data}"}} ]`
+    const messages = (data: string) => `[{"role":"user","content":${blocks(data)}}]`
+    await post(`{"model":"claude","max_tokens":5,"messages":${messages(given)}}`)
+    expect(sent().body.toString()).toContain(messages(canonical))
+  })
+
   it('loses what is the gateway’s or has another price', async () => {
     const { answer } = await streamOf(
       {

@@ -161,6 +161,16 @@ describe('a request', () => {
     )
   })
 
+  it('has its media in a form that the vendor reads', async () => {
+    const input = (image: string, file: string) =>
+      `[{"role":"user", "content":[{"type":"input_image" ,"image_url":"${image}"},{"type":"input_file","filename":"a.csv","file_data":"${file}"}]}]`
+    upstream.answer(json(COMPLETED))
+    await post(`{"model":"gpt","input":${input('DATA:image/png;base64,A-_A', 'YSxi')}}`)
+    expect(sent().body.toString()).toContain(
+      input('data:image/png;base64,A+/A', 'data:text/csv;base64,YSxi'),
+    )
+  })
+
   it('loses what is the gateway’s or has another price', async () => {
     await streamOf({
       policy: { version: 1 },
