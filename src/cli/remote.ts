@@ -188,12 +188,18 @@ async function verifyPrices(admin: Admin, args: Arguments): Promise<void> {
     JSON.stringify(count),
   )
   const { wrong } = data.prices
-  const rows = wrong.map((one: any) => [one.account_id, one.request_id, one.stored, one.recomputed])
+  const rows = wrong.map((one: any) => [
+    one.account_id,
+    one.request_id,
+    one.of,
+    one.stored,
+    one.recomputed,
+  ])
   const missing = unknown !== '0' ? ` ${unknown} more have no stored prices.` : ''
   print(args, data, () =>
     data.ok
       ? `Every sum equals its rows, and ${checked} rows their quantities at their prices.${missing}\n`
-      : `${table(['ACCOUNT', 'REQUEST', 'STORED', 'RECOMPUTED'], rows)}${missing.trim()}\n`,
+      : `${table(['ACCOUNT', 'REQUEST', 'OF', 'STORED', 'RECOMPUTED'], rows)}${missing.trim()}\n`,
   )
   if (!data.ok)
     throw new CommandError(

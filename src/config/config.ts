@@ -11,7 +11,7 @@ import { OVERRIDE, readEnvironment, resolveEnvironment, type Environment } from 
 import { boundsProblem, MAX_FILE_BYTES, TOO_DEEP, TOO_LARGE } from '../errors/bounds.ts'
 import { ConfigError } from '../errors/errors.ts'
 import type { wildcardSchema } from '../models/entry.ts'
-import { isRaw, mergeModels, withDeployments, withPrices } from '../models/layers.ts'
+import { isRaw, mergeModels, withDeployments, withListed } from '../models/layers.ts'
 import { Origins, type Layer, type Origin } from './origins.ts'
 import { readNetwork, type Network } from './network.ts'
 import { readPriceFiles, type ListedPrices } from './price-files.ts'
@@ -130,7 +130,7 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
     const vendors = vendorsOf(merged)
     const isNeeded = (id: string) => vendors.has(vendorOf(id))
     listed = await readPriceFiles(directory, (path) => labelOf(path, cwd), packaged, isNeeded)
-    extended.models = withDeployments(withPrices(merged, listed.models), extended.providers)
+    extended.models = withDeployments(withListed(merged, listed.models), extended.providers)
     // A variable that has named the file does not replace its entries.
     const { [`${OVERRIDE}MODELS`]: _, ...others } = environment
     resolved = resolveEnvironment(extended, configSchema, named ? others : environment)
@@ -157,16 +157,26 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
   }
 }
 
-/** Vendors of the price lists that entries of models refer to, by their ids or by `price_of`. */
+/** Vendors of the price lists that entries of models refer to: by their ids, by `price_of`, and by their deployments. */
 function vendorsOf(models: unknown): ReadonlySet<string> {
   if (!isRaw(models)) return new Set()
-  return new Set(
-    Object.entries(models).flatMap(([id, entry]) =>
-      isRaw(entry) && typeof entry.price_of === 'string'
-        ? [vendorOf(id), vendorOf(entry.price_of)]
-        : [vendorOf(id)],
-    ),
-  )
+  const vendors = new Set<string>()
+  const add = (name: unknown) => {
+    if (typeof name === 'string') vendors.add(name)
+  }
+  const addOf = (id: unknown) => {
+    if (typeof id === 'string') vendors.add(vendorOf(id))
+  }
+  for (const [id, entry] of Object.entries(models)) {
+    addOf(id)
+    if (!isRaw(entry)) continue
+    addOf(entry.price_of)
+    for (const deployment of Array.isArray(entry.deployments) ? entry.deployments : []) {
+      add(member(deployment, 'provider'))
+      addOf(member(member(deployment, 'cost'), 'price_of'))
+    }
+  }
+  return vendors
 }
 
 function vendorOf(id: string): string {

@@ -5,6 +5,7 @@
 import { isIP } from 'node:net'
 import * as v from 'valibot'
 import { duration, modelsSchema, price, MAX_SECONDS } from '../models/entry.ts'
+import { factor, markup } from '../models/markup.ts'
 import { egress, instanceEgress, listenerTls } from './network.ts'
 import { isLoopback } from '../errors/addresses.ts'
 import { isObject } from '../errors/checks.ts'
@@ -266,6 +267,8 @@ const provider = v.strictObject({
   firstPartTimeout: v.optional(duration, 60),
   idleTimeout: v.optional(duration, 120),
   connections: v.optional(count, 256),
+  markup: v.optional(markup),
+  cost: v.optional(v.strictObject({ factor })),
   privateUrls: v.optional(FLAG, false),
   passes: v.optional(v.array(v.string()), []),
   forwardTrace: v.optional(FLAG, false),
@@ -283,6 +286,7 @@ const search = v.strictObject({
         options: v.optional(v.record(v.string(), v.unknown()), {}),
         egress: instanceEgress,
         price,
+        cost: v.optional(price),
         timeout: v.optional(duration, 5),
       }),
     ),
@@ -405,7 +409,7 @@ const idempotency = v.strictObject({
   most: v.optional(v.pipe(size, v.minValue(1024, MOST), v.maxValue(8 * 1_048_576, MOST)), '1mib'),
 })
 
-const prices = v.strictObject({ packaged: v.optional(FLAG, true) })
+const prices = v.strictObject({ packaged: v.optional(FLAG, true), markup: v.optional(markup) })
 
 const names = v.strictObject({
   bare: v.optional(FLAG, true),

@@ -13,10 +13,13 @@ import {
   type ModelEntry,
   type Unpriced,
   type WildcardEntry,
+  type WrittenEntry,
 } from '../models/entry.ts'
 import { isRaw, listedFor } from '../models/layers.ts'
 import type { PriceList } from '../models/price-list.ts'
-import { expandWildcard, unlistedPricing, wildcardIssues } from '../models/wildcards.ts'
+import { firstFactor, type Factor } from '../models/markup.ts'
+import { withVendorPrices } from '../models/vendor-prices.ts'
+import { expandWildcard, pricedFrom, unlistedPricing, wildcardIssues } from '../models/wildcards.ts'
 import type { resolveEnvironment } from './environment.ts'
 import { configSchema, type Settings } from './schema.ts'
 import { providerOf } from '../models/offers.ts'
@@ -54,18 +57,17 @@ export async function validate(
   const valid: Record<string, WildcardEntry> = {}
   for (const [id, entry] of Object.entries(wildcards)) {
     const read = v.safeParse(wildcardSchema, entry)
-    if (read.success) {
-      const unlisted = unlistedPricing(id, read.output, listed)
-      valid[id] = { ...read.output, ...(unlisted && { unlisted }) }
-    } else {
+    if (read.success) valid[id] = read.output
+    else {
       const own = { path: ['models', id], value: entry, secrets }
       issues.push(...toConfigIssues(read.issues, own, wildcardSchema))
     }
   }
   let config: ValidConfig | undefined
   if (result.success && issues.length === 0) {
+    issues.push(...misplacedMarkups(result.output.models, valid))
     config = withWildcards(result.output, valid, listed)
-    issues.push(...checkWildcards(config, valid), ...(await crossCheck(config)))
+    issues.push(...checkWildcards(config), ...(await crossCheck(config)))
   }
   if (config && issues.length === 0) return config
   const traced = issues.map(({ path, message }) => {
@@ -103,36 +105,99 @@ function withWildcards(
   listed: Listed,
 ): ValidConfig {
   const unpriced: Unpriced[] = []
-  const own = Object.entries(config.models).flatMap(([id, entry]): [string, ModelEntry][] => {
+  const own = Object.entries(config.models).flatMap(([id, written]): [string, ModelEntry][] => {
+    const model = listedFor(id, written, listed)
+    const entry =
+      written.pricing !== undefined || !model
+        ? written
+        : {
+            ...written,
+            ...pricedFrom(model, markupOf(config, id, withMarkupOf(written, id, wildcards))),
+            ...changesOf(written),
+          }
     const needs = missingPrices(entry)
     if (needs.length > 0 || !hasPrices(entry)) {
       if (entry.enabled) unpriced.push({ id, needs })
       return []
     }
-    const model = listedFor(id, entry, listed)
     return [[id, model ? { ...entry, listed: model } : entry]]
   })
   const taken = (id: string) => Object.hasOwn(config.models, id)
-  const added = Object.entries(wildcards)
+  const priced = Object.fromEntries(
+    Object.entries(wildcards).map(([id, wildcard]) => {
+      const unlisted = unlistedPricing(id, wildcard, listed, markupOf(config, id, wildcard))
+      return [id, { ...wildcard, ...(unlisted && { unlisted }) }]
+    }),
+  )
+  const added = Object.entries(priced)
     .filter(([, { enabled }]) => enabled)
     .flatMap(([id, wildcard]) => {
-      const models = expandWildcard(id, wildcard, listed, taken)
+      const models = expandWildcard(id, wildcard, listed, taken, markupOf(config, id, wildcard))
       if (models.length === 0 && !wildcard.unlisted && !wildcard.discover)
         unpriced.push({ id, needs: [] })
       return models
     })
+  const factorOf = (provider: string) =>
+    Object.hasOwn(config.providers, provider) ? config.providers[provider]!.cost?.factor : undefined
+  const models = [...own, ...added].map(
+    ([id, entry]) => [id, withVendorPrices(id, entry, listed, factorOf)] as const,
+  )
   return {
     ...config,
-    models: Object.fromEntries([...own, ...added]),
-    ...(Object.keys(wildcards).length > 0 && { wildcards }),
+    models: Object.fromEntries(models),
+    ...(Object.keys(priced).length > 0 && { wildcards: priced }),
     ...(unpriced.length > 0 && { unpriced }),
   }
 }
 
-function checkWildcards(
-  { providers }: ValidConfig,
+/** Changes of prices that an entry has without prices of its own follow those of the list. */
+function changesOf({ price_changes }: WrittenEntry) {
+  return price_changes && { price_changes }
+}
+
+/** The factor of list prices: the first of the entry's, of its first provider, and of `prices`. A wildcard has its own in its models. */
+function markupOf(
+  { providers, prices }: Settings,
+  id: string,
+  { markup, deployments }: Pick<WrittenEntry | WildcardEntry, 'markup' | 'deployments'>,
+): Factor {
+  const provider = firstOf(deployments)?.provider ?? id.slice(0, id.indexOf('/'))
+  const own = Object.hasOwn(providers, provider) ? providers[provider]!.markup : undefined
+  return firstFactor(markup, own, prices.markup)
+}
+
+/** An entry without a markup of its own has that of the wildcard of its vendor. */
+function withMarkupOf(
+  { markup, deployments }: WrittenEntry,
+  id: string,
   wildcards: Readonly<Record<string, WildcardEntry>>,
-): ConfigIssue[] {
+) {
+  const wildcard = `${id.slice(0, id.indexOf('/'))}/*`
+  const own = Object.hasOwn(wildcards, wildcard) ? wildcards[wildcard]!.markup : undefined
+  return { markup: markup ?? own, deployments }
+}
+
+/** The deployment of the lowest priority; of equal ones the first. */
+function firstOf<Deployment extends { readonly priority: number }>(
+  deployments: readonly Deployment[] = [],
+): Deployment | undefined {
+  return deployments.toSorted((a, b) => a.priority - b.priority)[0]
+}
+
+const NO_MARKUP =
+  'expected none beside "pricing": a markup multiplies the prices of the price list, and these are charged as they are'
+
+function misplacedMarkups(...entries: Readonly<Record<string, WrittenEntry | WildcardEntry>>[]) {
+  return entries.flatMap((some) =>
+    Object.entries(some).flatMap(([id, { markup, pricing }]) =>
+      markup === undefined || pricing === undefined
+        ? []
+        : [{ path: `models.${id}.markup`, message: NO_MARKUP }],
+    ),
+  )
+}
+
+function checkWildcards({ providers, wildcards = {} }: ValidConfig): ConfigIssue[] {
   const names = Object.keys(providers)
   return Object.entries(wildcards)
     .filter(([, { enabled }]) => enabled)

@@ -182,7 +182,14 @@ async function setUpSearch({ search }: Config, origin: PluginOrigin, opened: Ope
     }
     const { engine, plugin } = await loadSearch(name, settings, { ...origin, createHost })
     const prices = compilePrices({ web_search: settings.price })
-    engines.push({ name, use: plugin.name, engine, prices, timeoutMs: settings.timeout * 1000 })
+    engines.push({
+      name,
+      use: plugin.name,
+      engine,
+      prices,
+      ...(settings.cost !== undefined && { cost: compilePrices({ web_search: settings.cost }) }),
+      timeoutMs: settings.timeout * 1000,
+    })
   })
   return engines
 }

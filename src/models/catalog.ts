@@ -42,6 +42,10 @@ export interface Deployment {
   readonly options: Readonly<Record<string, unknown>>
   /** Time-outs; when absent, those of the provider apply. */
   readonly limits?: DeploymentLimits
+  /** What its vendor is paid: the object of the model's prices where they are equal. Absent where it is unknown. */
+  readonly cost?: Prices
+  /** Later prices of its vendor, ascending. */
+  readonly costChanges?: readonly { readonly from: number; readonly prices: Prices }[]
 }
 
 /** Prices that apply to a model from a later moment on. */
@@ -168,7 +172,11 @@ export class Catalog {
   /** @param names of the same models, where they are known */
   constructor(models: readonly Model[], naming: Naming, names?: Names) {
     this.#models = models.toSorted((a, b) => (a.id < b.id ? -1 : 1))
-    const changes = this.#models.flatMap(({ priceChanges }) => priceChanges.map(({ from }) => from))
+    const changes = this.#models.flatMap(({ priceChanges, deployments }) =>
+      [...priceChanges, ...deployments.flatMap(({ costChanges = [] }) => costChanges)].map(
+        ({ from }) => from,
+      ),
+    )
     this.#changes = [...new Set(changes)].toSorted((a, b) => a - b)
     this.#free = this.#models.filter((model) => model.freeTier)
     this.#offered = this.#models.filter((model) => !isRetired(model))
@@ -329,10 +337,20 @@ function costsNothing({ prices }: Model): boolean {
 /** The model with the prices of a moment, and the changes after it. */
 function modelAt(model: Model, now: number): Model {
   const change = model.priceChanges.findLast(({ from }) => from <= now)
-  if (!change) return model
+  const deployments = model.deployments.map((deployment) => costAt(deployment, now))
+  const isSame = deployments.every((one, index) => one === model.deployments[index])
+  const then = isSame ? model : { ...model, deployments }
+  if (!change) return then
   const { pricing, prices, listing } = change
   const priceChanges = model.priceChanges.filter(({ from }) => from > now)
-  return { ...model, pricing, prices, listing, priceChanges }
+  return { ...then, pricing, prices, listing, priceChanges }
+}
+
+function costAt(deployment: Deployment, now: number): Deployment {
+  const change = deployment.costChanges?.findLast(({ from }) => from <= now)
+  if (!change) return deployment
+  const costChanges = deployment.costChanges!.filter(({ from }) => from > now)
+  return { ...deployment, cost: change.prices, costChanges }
 }
 
 function toModel(id: string, entry: ModelEntry): Model {
@@ -359,12 +377,19 @@ function toModel(id: string, entry: ModelEntry): Model {
     maxOutputTokens: max_output_tokens,
     defaults,
   })
+  // What the vendor is paid is the same object where nothing is added to it, so that it is not computed a second time.
+  const compiled = new Map<Pricing, Prices>()
+  const pricesOf = (pricing: Pricing) => {
+    const prices = compiled.get(pricing) ?? compilePrices(pricing)
+    compiled.set(pricing, prices)
+    return prices
+  }
   return {
     ...listed,
-    prices: compilePrices(entry.pricing),
+    prices: pricesOf(entry.pricing),
     priceChanges: (entry.price_changes ?? []).map(({ from, pricing: own }) => {
       const pricing = plainPricing(own)
-      const prices = compilePrices(own)
+      const prices = pricesOf(own)
       return { from: Date.parse(from), pricing, prices, listing: { ...listing, pricing } }
     }),
     ...(name !== undefined && { name }),
@@ -377,19 +402,28 @@ function toModel(id: string, entry: ModelEntry): Model {
     ...(context_length === undefined ? {} : { contextLength: context_length }),
     ...(max_output_tokens === undefined ? {} : { maxOutputTokens: max_output_tokens }),
     ...(defaults && { defaults }),
-    deployments: entry.deployments.map(toDeployment),
+    deployments: entry.deployments.map((deployment) => toDeployment(deployment, pricesOf)),
     listing,
   }
 }
 
-function toDeployment({
-  timeout,
-  firstPartTimeout,
-  idleTimeout,
-  ...deployment
-}: ModelEntry['deployments'][number]): Deployment {
+function toDeployment(
+  { timeout, firstPartTimeout, idleTimeout, vendor, ...all }: ModelEntry['deployments'][number],
+  pricesOf: (pricing: Pricing) => Prices,
+): Deployment {
+  const { cost: _, ...deployment } = all
   const limits = { timeout, firstPartTimeout, idleTimeout }
   const own = Object.values(limits).some((limit) => limit !== undefined)
   const id = `${deployment.provider}/${deployment.model}`
-  return { id, ...deployment, ...(own && { limits }) }
+  const costChanges = vendor?.changes.map(({ from, pricing }) => ({
+    from: Date.parse(from),
+    prices: pricesOf(pricing),
+  }))
+  return {
+    id,
+    ...deployment,
+    ...(own && { limits }),
+    ...(vendor && { cost: pricesOf(vendor.pricing) }),
+    ...(costChanges && costChanges.length > 0 && { costChanges }),
+  }
 }

@@ -8,6 +8,8 @@ import {
   type PriceName,
   type Pricing,
 } from '../money/prices.ts'
+import { factor, markup } from './markup.ts'
+import type { VendorPrices } from './vendor-prices.ts'
 import { CAPABILITIES } from './capabilities.ts'
 import { MAX_ALIASES } from './names.ts'
 
@@ -80,9 +82,25 @@ const pricingSchema = v.pipe(
   v.check((pricing) => PRICE_NAMES.some((name) => name in pricing), 'at least one price'),
 )
 
+const COST = '{ factor }, { pricing }, { price_of }, or { reported: true }'
+/** What the vendor of a deployment is paid. */
+const costSchema = v.union(
+  [
+    v.strictObject({ factor }),
+    v.strictObject({ pricing: pricingSchema }),
+    v.strictObject({
+      price_of: v.string('the id of a model in the price list'),
+      factor: v.optional(factor),
+    }),
+    v.strictObject({ reported: v.literal(true, 'true') }),
+  ],
+  COST,
+)
+
 const deploymentMembers = {
   provider: v.string('the name of a provider'),
   model: v.pipe(v.string(), v.minLength(1, 'the name of the model at its vendor')),
+  cost: v.optional(costSchema),
   weight: v.optional(v.pipe(v.number(), v.gtValue(0, 'a number above 0')), 1),
   priority: v.optional(v.pipe(v.number(), v.integer('a whole number')), 0),
   options: v.optional(v.record(v.string(), v.unknown()), {}),
@@ -162,6 +180,7 @@ export type ModelDefaults = v.InferOutput<typeof defaultsSchema>
 
 /** Members that an entry and a wildcard have in common. */
 const SHARED = {
+  markup: v.optional(markup),
   enabled: v.optional(v.boolean(), true),
   modality: v.optional(v.picklist(MODALITIES)),
   free_tier: v.optional(v.boolean(), false),
@@ -195,8 +214,12 @@ const modelSchema = v.strictObject({
 /** A validated entry of `models`, with or without prices. */
 export type WrittenEntry = v.InferOutput<typeof modelSchema>
 /** An entry of a model that can be served. */
-export type ModelEntry = Omit<WrittenEntry, 'pricing'> & {
+export type ModelEntry = Omit<WrittenEntry, 'pricing' | 'deployments'> & {
   readonly pricing: NonNullable<WrittenEntry['pricing']>
+  readonly deployments: readonly (WrittenEntry['deployments'][number] & {
+    /** What its vendor is paid; absent where that is unknown. */
+    readonly vendor?: VendorPrices
+  })[]
   /** What the price list has under its `price_of`, or else its id. */
   readonly listed?: ListedModel
   /** The wildcard that it comes from, such as `vendor/*`. */

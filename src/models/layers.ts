@@ -1,6 +1,6 @@
 /** Entries of models from several layers of configuration and price lists; the first layer that has a member wins. */
 import { isWildcard, type ListedModel } from './entry.ts'
-import { offered, sourceOf } from './wildcards.ts'
+import { offered } from './wildcards.ts'
 
 /** A value of a configuration before it is validated. */
 type Raw = Readonly<Record<string, unknown>>
@@ -46,10 +46,10 @@ export function withDeployments(models: unknown, providers: unknown): unknown {
 }
 
 /**
- * The entries with what the price list says of them, under their `price_of` or else their id: each member that they lack. An
- * entry with prices of its own takes none of the list's.
+ * The entries with what the price list says of them, under their `price_of` or else their id: each member that they lack, but for
+ * prices, which are taken when the factors are valid (`pricedFrom`).
  */
-export function withPrices(
+export function withListed(
   models: unknown,
   listed: Readonly<Record<string, ListedModel>>,
 ): unknown {
@@ -59,13 +59,8 @@ export function withPrices(
       if (!isRaw(entry) || isWildcard(id)) return [id, entry]
       const model = listedFor(id, entry, listed)
       if (!model) return [id, entry]
-      const { modality, pricing, price_changes } = model
-      const prices = entry.pricing === undefined && {
-        pricing,
-        ...(price_changes && { price_changes }),
-        price_source: sourceOf(model),
-      }
-      return [id, { ...offered(model), ...(modality && { modality }), ...prices, ...entry }]
+      const { modality } = model
+      return [id, { ...offered(model), ...(modality && { modality }), ...entry }]
     }),
   )
 }

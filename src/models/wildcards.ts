@@ -1,5 +1,7 @@
 /** Entries for all models of a vendor, `vendor/*`: the models that they add, and what is wrong with them. */
 import { parsePrice, PRICE_NAMES, type Pricing } from '../money/prices.ts'
+import { timesFactor, type Factor } from './markup.ts'
+import { unlistedVendorPrices } from './vendor-prices.ts'
 import {
   isModality,
   missingPrices,
@@ -18,17 +20,18 @@ const NAME = /^[A-Za-z0-9][\w.:@+/-]{0,127}$/
 
 /**
  * The prices of names that no list has; undefined where they are refused. What the vendor reports is charged at its own amount;
- * holds, and answers without an amount, take the highest prices that the list has for the vendor.
+ * holds, and answers without an amount, take the highest prices that the list has for the vendor. Both are multiplied.
  */
 export function unlistedPricing(
   id: string,
   { unpriced, pricing }: WildcardEntry,
   listed: Readonly<Record<string, ListedModel>>,
+  by: Factor,
 ): Pricing | undefined {
   if (unpriced === undefined) return pricing
   if (unpriced === 'refuse') return undefined
   return unpriced === VENDOR_PRICE
-    ? { ...highestOf(id.slice(0, -1), listed), vendor_usd: '1' }
+    ? timesFactor({ ...highestOf(id.slice(0, -1), listed), vendor_usd: '1' }, by)
     : unpriced
 }
 
@@ -79,12 +82,14 @@ export function wildcardIssues(
 /**
  * The models that a wildcard adds: those of its vendor in the price list that have the prices they need.
  * @param taken ids with an entry of their own
+ * @param by the factor of their prices
  */
 export function expandWildcard(
   id: string,
   wildcard: WildcardEntry,
   listed: Readonly<Record<string, ListedModel>>,
   taken: (id: string) => boolean,
+  by: Factor,
 ): [id: string, entry: ModelEntry][] {
   const prefix = id.slice(0, -1)
   return Object.entries(listed).flatMap(([one, model]): [string, ModelEntry][] => {
@@ -95,11 +100,7 @@ export function expandWildcard(
       ...offered(model),
       ...wildcard,
       ...(modality && { modality: wildcard.modality ?? modality }),
-      pricing: wildcard.pricing ?? model.pricing,
-      ...(!wildcard.pricing && {
-        price_source: sourceOf(model),
-        ...(model.price_changes && { price_changes: model.price_changes }),
-      }),
+      ...(wildcard.pricing ? { pricing: wildcard.pricing } : pricedFrom(model, by)),
       aliases: [],
       deployments: deploymentsOf(wildcard, one, optionsOf(model)),
       listed: model,
@@ -119,8 +120,11 @@ export function coveredBy(
   if (!asked.startsWith(prefix)) return undefined
   const rest = asked.slice(prefix.length)
   if (!NAME.test(rest) || rest.includes('..')) return undefined
-  const deployments = deploymentsOf(wildcard, asked)
   const pricing = wildcard.pricing as ModelEntry['pricing']
+  const deployments = deploymentsOf(wildcard, asked).map((deployment) => {
+    const vendor = unlistedVendorPrices(deployment, pricing)
+    return vendor ? { ...deployment, vendor } : deployment
+  })
   return { ...wildcard, pricing, aliases: [], created: 0, deployments, wildcard: id }
 }
 
@@ -141,9 +145,21 @@ export function offered({
   }
 }
 
-/** Where the prices of a list come from, as an entry says it. */
-export function sourceOf({ source, checked_at }: ListedModel) {
-  return { from: source, checked_at }
+/** The selling prices of a listed model, and where they come from. @param by the factor of its prices */
+export function pricedFrom(
+  { pricing, price_changes, source, checked_at }: ListedModel,
+  by: Factor,
+) {
+  return {
+    pricing: timesFactor(pricing, by),
+    ...(price_changes && {
+      price_changes: price_changes.map((change) => ({
+        ...change,
+        pricing: timesFactor(change.pricing, by),
+      })),
+    }),
+    price_source: { from: source, checked_at },
+  }
 }
 
 function vendorOf(id: string): string {

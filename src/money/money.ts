@@ -23,6 +23,8 @@ export interface UsageLine {
   readonly source: 'model' | 'search' | 'guard'
   readonly usage: Usage
   readonly prices: Prices
+  /** What its vendor is paid; absent where that is unknown. */
+  readonly cost?: Prices
 }
 
 /** The cost of a call: the total and its parts. The parts sum to the total exactly. */
@@ -124,6 +126,33 @@ export function priceUsage(lines: readonly UsageLine[]): Bill {
 export function costOf(line: UsageLine): Pico {
   const plain = plainCosts(line.usage, line.prices, line.source === 'model')
   return plain ? BigInt(plain.total) : roundedUp(addProducts(line))
+}
+
+/**
+ * What the vendors of a call are paid, rounded up to a pico-dollar, once. It does not depend on what the client pays.
+ * @param bill that of the lines at their selling prices, where it was made
+ * @returns undefined where it is unknown: a line that has quantities has no prices of its vendor
+ */
+export function vendorCostOf(lines: readonly UsageLine[], bill?: Bill): Pico | undefined {
+  if (bill && lines.every(({ prices, cost }) => cost === prices)) return bill.cost
+  let sum = 0n
+  for (const { source, usage, cost } of lines) {
+    if (cost && (usage.vendorCost !== undefined || !isReportedOnly(cost))) {
+      sum += addProducts({ source, usage, prices: cost })
+    } else if (hasQuantities(source, usage)) return undefined
+  }
+  return roundedUp(sum)
+}
+
+/** Whether prices count the vendor's own amount, and nothing where it reports none. */
+function isReportedOnly({ vendor_usd: byVendor, ...others }: Prices): boolean {
+  return byVendor !== undefined && Object.keys(others).length === 0
+}
+
+/** Whether anything of a line can cost something. A call of a model is a quantity itself. */
+function hasQuantities(source: UsageLine['source'], usage: Usage): boolean {
+  const { request: _, ...quantities } = quantitiesOf(usage)
+  return source === 'model' || Object.values(quantities).some((count) => count > 0)
 }
 
 /** The bill of one line of plain usage; undefined for any other. */

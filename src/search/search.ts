@@ -48,6 +48,8 @@ export interface ConfiguredEngine {
   readonly engine: SearchEngine
   /** Price of one search, as `web_search`. */
   readonly prices: Prices
+  /** What the vendor is paid for one; absent where that is unknown. */
+  readonly cost?: Prices
   /** ms for a search and its retry together. */
   readonly timeoutMs: number
 }

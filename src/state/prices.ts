@@ -1,5 +1,5 @@
 /** The prices by which calls were charged, as records: rows of the ledger refer to them by version. */
-import { priceUsage, type Pico, type UsageLine } from '../money/money.ts'
+import { priceUsage, vendorCostOf, type Pico, type UsageLine } from '../money/money.ts'
 import {
   compilePrices,
   tierOf,
@@ -91,6 +91,8 @@ interface WrongCost {
   readonly stored: Pico
   /** Undefined where another tier than that of the row applies. */
   readonly recomputed: Pico | undefined
+  /** Set where it is not the cost but what the vendors are paid. */
+  readonly of?: 'vendor'
 }
 
 /** Result of pricing the rows of the ledger again. */
@@ -128,6 +130,12 @@ async function checkPrices(
       const recomputed = lines === 'another tier' ? undefined : costOf(row, lines)
       const { request, cost: stored } = row
       if (stored !== recomputed) wrong.push({ account, request, stored, recomputed })
+      else if (row.usage.vendor !== undefined) {
+        const vendor = BigInt(row.usage.vendor)
+        const again = vendorCostOf(lines as readonly UsageLine[])
+        if (vendor !== again)
+          wrong.push({ account, request, stored: vendor, recomputed: again, of: 'vendor' })
+      }
     }
   }
   return { checked, unknown, wrong }
@@ -146,11 +154,12 @@ async function linesOf(
   pricesOf: (version: string) => Promise<Prices | undefined>,
 ): Promise<UsageLine[] | 'another tier' | undefined> {
   const lines: UsageLine[] = []
-  for (const { source, usage: quantities, prices: version, tier } of usage!.lines) {
+  for (const { source, usage: quantities, prices: version, tier, cost: paid } of usage!.lines) {
     const prices = version === undefined ? undefined : await pricesOf(version)
-    if (!prices) return undefined
+    const cost = paid === undefined ? prices : await pricesOf(paid)
+    if (!prices || !cost) return undefined
     if (tier !== tierOf(prices, quantities.promptTokens ?? 0)) return 'another tier'
-    lines.push({ source: source as UsageLine['source'], usage: quantities, prices })
+    lines.push({ source: source as UsageLine['source'], usage: quantities, prices, cost })
   }
   return lines
 }

@@ -88,6 +88,7 @@ const sum = v.pipe(
 )
 
 const VERSION_OF_PRICES = '16 hex digits'
+const VENDOR = 'a whole number of pico-dollars, as text'
 const version = v.pipe(v.string(VERSION_OF_PRICES), v.regex(/^[0-9a-f]{16}$/, VERSION_OF_PRICES))
 
 const owned = { account: name, key: name }
@@ -128,9 +129,11 @@ const items = v.variant('kind', [
           usage: v.record(v.string(), v.union([v.number(), v.boolean(), v.string()])),
           prices: v.optional(version),
           tier: v.optional(count),
+          cost: v.optional(version),
         }),
       ),
       charged: v.optional(v.picklist(['nothing', 'most'])),
+      vendor: v.optional(v.pipe(v.string(VENDOR), v.regex(/^\d{1,24}$/, VENDOR))),
       flags: v.optional(v.array(v.picklist(['estimated', 'suspicious']))),
       tag: v.optional(text),
       user: v.optional(text),

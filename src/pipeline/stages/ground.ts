@@ -44,7 +44,7 @@ async function searched(
   search: Search,
   wanted: SearchRequest,
 ): Promise<readonly SearchResult[]> {
-  const { prices } = search.engineFor(wanted)
+  const { prices, cost } = search.engineFor(wanted)
   if (costsTooMuch(call, search, wanted)) {
     const price = searchPrice(prices)
     throw new PaymentRequired(
@@ -53,7 +53,12 @@ async function searched(
     )
   }
   const { meter } = call.answer
-  const line = (usage: Usage) => ({ source: 'search' as const, usage, prices })
+  const line = (usage: Usage) => ({
+    source: 'search' as const,
+    usage,
+    prices,
+    ...(cost && { cost }),
+  })
   // It is paid from the moment when it is sent: also by a client that does not wait for its results.
   const at = meter.push(line({ searches: 1 })) - 1
   let found

@@ -298,7 +298,13 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     const { answer, target } = this.#call
     if (usage.estimated) answer.flags.add('estimated')
     if (this.#assessment?.verdict === 'suspicious') answer.flags.add('suspicious')
-    answer.meter.push({ source: 'model', usage, prices: target.model.prices })
+    const { cost } = this.#deployment!
+    answer.meter.push({
+      source: 'model',
+      usage,
+      prices: target.model.prices,
+      ...(cost && { cost }),
+    })
   }
 
   /** Decides about the usage of a complete answer. @throws UpstreamFailure when it cannot be true */

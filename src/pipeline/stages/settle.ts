@@ -3,8 +3,15 @@ import type { Timeout } from '../../lifetime/scope.ts'
 import { InternalError, ShuttingDown, type GatewayError } from '../../errors/errors.ts'
 import { SETTLE_MS, unbookedLine } from '../../state/ledger/deferred.ts'
 import type { Settled, Settlement } from '../../state/ledger/ledger.ts'
-import { NO_COST, priceUsage, type Bill } from '../../money/money.ts'
-import { tierOf, versionOf } from '../../money/prices.ts'
+import {
+  NO_COST,
+  priceUsage,
+  vendorCostOf,
+  type Bill,
+  type Pico,
+  type UsageLine,
+} from '../../money/money.ts'
+import { tierOf, versionOf, type Prices } from '../../money/prices.ts'
 import type { Charge } from '../charge.ts'
 import type { Call, Receipt, Stage } from '../pipeline.ts'
 
@@ -30,6 +37,7 @@ class CallCharge implements Charge {
   #bill: Bill | undefined
   #receipt: Receipt | undefined
   #charged: Settlement['usage']['charged']
+  #vendor: Pico | undefined
   /** The error that the client gets in place of an answer, or of its end. */
   #error: GatewayError | undefined
   #booking: Promise<void> | undefined
@@ -47,6 +55,7 @@ class CallCharge implements Charge {
     const isOurs = error !== undefined && isGatewaysFault(call, error)
     const billed = admission.held!.billed && !isOurs
     const sum = billed ? priceUsage(answer.meter) : NO_COST
+    this.#vendor = vendorCostOf(answer.meter, billed ? sum : undefined)
     if (isOurs && admission.held!.billed) countUnbilled(call, priceUsage(answer.meter))
     this.#bill = answer.priced = boundedOf(call, sum)
     this.#charged = billed ? (this.#bill === sum ? undefined : 'most') : 'nothing'
@@ -111,20 +120,27 @@ class CallCharge implements Charge {
         model: target.model.id,
         ...(deployment !== undefined && { deployment }),
         outcome: violated ? 'refused' : (answer.outcome ?? 'completed'),
-        lines: meter.map(({ source, usage, prices }) => ({
+        lines: meter.map(({ source, usage, prices, cost }) => ({
           source,
           usage,
           prices: versionOf(prices),
           tier: tierOf(prices, usage.promptTokens ?? 0),
+          ...(cost && cost !== prices && { cost: versionOf(cost) }),
         })),
         ...call.request.labels,
         gateway: call.runtime.gatewayId,
         ...(this.#charged && { charged: this.#charged }),
+        ...(this.#vendor !== undefined && { vendor: String(this.#vendor) }),
         ...(flags.size > 0 && { flags: [...flags] }),
         ...(reported && { reported }),
       },
     }
   }
+}
+
+/** The prices of a line, and those of its vendor where they are others. */
+function pricesOf({ prices, cost }: UsageLine): { readonly prices: Prices }[] {
+  return cost && cost !== prices ? [{ prices }, { prices: cost }] : [{ prices }]
 }
 
 /** Whether some of the answer went out. */
@@ -187,7 +203,7 @@ class Booking {
     const { ledger, prices } = this.#call.runtime
     const failed = this.#failed.bind(this)
     // Those of searches and guards; `hold` has stored those of the model. No charge waits for them.
-    void prices.keep(this.#call.answer.meter)
+    void prices.keep(this.#call.answer.meter.flatMap(pricesOf))
     try {
       ledger.settle(this.#settlement).then(this.#booked.bind(this), failed)
     } catch (error) {

@@ -188,7 +188,8 @@ async function pricesChecked(request: AdminRequest) {
   const { wrong, ...counts } = await prices.check(ledger, ids)
   return {
     ...counts,
-    wrong: wrong.map(({ account: id, request, stored, recomputed }) => ({
+    wrong: wrong.map(({ account: id, request, stored, recomputed, of = 'cost' }) => ({
+      of,
       account_id: id,
       request_id: request,
       stored: usdJson(stored),

@@ -159,6 +159,8 @@ export interface UsageRow {
   readonly gateway?: string
   /** Why the cost differs from that of the lines: nothing was charged, or the most that one call may cost. */
   readonly charged?: 'nothing' | 'most'
+  /** What the vendors are paid, in pico-dollars; absent where it is unknown, as in rows of earlier releases. */
+  readonly vendor?: string
   /** Marks for the operator; see {@link UsageFlag}. */
   readonly flags?: readonly UsageFlag[]
   /** Vendor's figures that were out of bounds, by deployment. */
@@ -173,6 +175,8 @@ interface UsageRowLine {
   readonly prices?: string
   /** Tokens of the prompt from which the prices apply; 0 for the list prices. */
   readonly tier?: number
+  /** Version of what its vendor is paid, where it is not `prices`. */
+  readonly cost?: string
 }
 
 /** `estimated`: a vendor's count was missing or unusable; `suspicious`: a count was above what is plausible. */
