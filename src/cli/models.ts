@@ -76,7 +76,11 @@ export async function showPrice(args: Arguments): Promise<void> {
 
 async function catalogOf(args: Arguments): Promise<Catalog> {
   const { config } = (await configurationOf(args)).loaded
-  return buildCatalog(config.models, config.names, config.wildcards)
+  return buildCatalog(
+    config.models,
+    { ...config.names, lists: config.prices.lists },
+    config.wildcards,
+  )
 }
 
 function listedCatalog(models: Readonly<Record<string, ListedModel>>): Catalog {

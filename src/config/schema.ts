@@ -5,6 +5,7 @@
 import { isIP } from 'node:net'
 import * as v from 'valibot'
 import { duration, modelsSchema, price, MAX_SECONDS } from '../models/entry.ts'
+import { accountPricesSchema } from '../models/account-prices.ts'
 import { factor, markup } from '../models/markup.ts'
 import { egress, instanceEgress, listenerTls } from './network.ts'
 import { isLoopback } from '../errors/addresses.ts'
@@ -14,7 +15,12 @@ import { parsePico } from '../money/money.ts'
 import type { GuardPlugin, ProviderPlugin, SearchPlugin } from '../plugin.ts'
 import { keySeed, secretHash } from '../server/admin/resources/key.ts'
 import { operatorRole } from '../server/admin/resources/session.ts'
-import { recordId, usd, usdOrNothing } from '../server/admin/resources/settings.ts'
+import {
+  instanceName as name,
+  recordId,
+  usd,
+  usdOrNothing,
+} from '../server/admin/resources/settings.ts'
 import { ALERT_KINDS } from '../observe/alerts.ts'
 
 // Schemas of single values of the configuration.
@@ -50,10 +56,6 @@ const count = v.pipe(v.number(COUNT), v.safeInteger(COUNT), v.minValue(1, COUNT)
 
 /** true or false. */
 const FLAG = v.boolean('true or false')
-
-const NAME = 'a name of letters, digits, "-" and "_", at most 64'
-/** The name of an instance. */
-const name = v.pipe(v.string(NAME), v.regex(/^[A-Za-z0-9][\w-]{0,63}$/, NAME))
 
 /** Text that is not empty. */
 function text(expected: string) {
@@ -409,7 +411,11 @@ const idempotency = v.strictObject({
   most: v.optional(v.pipe(size, v.minValue(1024, MOST), v.maxValue(8 * 1_048_576, MOST)), '1mib'),
 })
 
-const prices = v.strictObject({ packaged: v.optional(FLAG, true), markup: v.optional(markup) })
+const prices = v.strictObject({
+  packaged: v.optional(FLAG, true),
+  markup: v.optional(markup),
+  lists: v.optional(accountPricesSchema(name), {}),
+})
 
 const names = v.strictObject({
   bare: v.optional(FLAG, true),

@@ -161,7 +161,7 @@ function markupOf(
   id: string,
   { markup, deployments }: Pick<WrittenEntry | WildcardEntry, 'markup' | 'deployments'>,
 ): Factor {
-  const provider = firstOf(deployments)?.provider ?? id.slice(0, id.indexOf('/'))
+  const provider = firstOf(deployments)?.provider ?? vendorOf(id)
   const own = Object.hasOwn(providers, provider) ? providers[provider]!.markup : undefined
   return firstFactor(markup, own, prices.markup)
 }
@@ -172,7 +172,7 @@ function withMarkupOf(
   id: string,
   wildcards: Readonly<Record<string, WildcardEntry>>,
 ) {
-  const wildcard = `${id.slice(0, id.indexOf('/'))}/*`
+  const wildcard = `${vendorOf(id)}/*`
   const own = Object.hasOwn(wildcards, wildcard) ? wildcards[wildcard]!.markup : undefined
   return { markup: markup ?? own, deployments }
 }
@@ -231,9 +231,7 @@ function reportsCost(
 // Checks between the sections of a configuration.
 
 /** Issues between the sections of a configuration that is valid by its schema. */
-async function crossCheck(
-  config: Omit<Settings, 'models'> & { readonly models: Readonly<Record<string, ModelEntry>> },
-): Promise<ConfigIssue[]> {
+async function crossCheck(config: ValidConfig): Promise<ConfigIssue[]> {
   const providers = Object.keys(config.providers)
   const models = Object.entries(config.models).filter(([, model]) => model.enabled)
   return [
@@ -262,6 +260,7 @@ async function crossCheck(
         ]
       }),
     ),
+    ...checkLists(config),
     ...models.flatMap(([id, model]) => {
       const names = model.deployments.map(({ provider, model }) => `${provider}/${model}`)
       return repeated(names, (index) => `models.${id}.deployments.${index}`)
@@ -274,6 +273,37 @@ async function crossCheck(
     ...checkTokens(config.admin),
     ...(await checkSeed(config.seed)),
   ]
+}
+
+/** Entries of the price lists of accounts name models, or wildcards, that there are. */
+function checkLists({
+  prices,
+  models,
+  wildcards = {},
+}: Pick<ValidConfig, 'prices' | 'models' | 'wildcards'>): ConfigIssue[] {
+  const ids = [...Object.keys(models), ...Object.keys(wildcards)]
+  const vendors = new Set(ids.map(vendorOf))
+  return Object.entries(prices.lists).flatMap(([list, { models: entries }]) =>
+    Object.entries(entries).flatMap(([id, entry]) => {
+      const path = `prices.lists.${list}.models.${id}`
+      const isServed = isWildcard(id)
+        ? vendors.has(vendorOf(id))
+        : ids.includes(id) || ids.includes(`${vendorOf(id)}/*`)
+      const unknown = `expected a model that is served, or "vendor/*", found ${show(id)}; ${didYouMean(id, ids)}`
+      const tiers = 'pricing' in entry ? misplacedTiers(entry.pricing) : []
+      return [
+        ...(isServed ? [] : [{ path, message: unknown }]),
+        ...tiers.map(({ index, message }) => ({
+          path: `${path}.pricing.overrides.${index}.min_prompt_tokens`,
+          message,
+        })),
+      ]
+    }),
+  )
+}
+
+function vendorOf(id: string): string {
+  return id.slice(0, id.indexOf('/'))
 }
 
 /** Workers share limits and money, which only Redis lets several processes do. */

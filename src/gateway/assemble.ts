@@ -65,7 +65,11 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
       common.discovery.offersOf(config),
     )
     const catalog = await checkDeployments(
-      buildCatalog(servedModels(offered, providers), config.names, config.wildcards),
+      buildCatalog(
+        servedModels(offered, providers),
+        { ...config.names, lists: config.prices.lists },
+        config.wildcards,
+      ),
       plugins,
       secrets,
     )

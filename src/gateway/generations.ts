@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { LoadedConfig } from '../config/config.ts'
+import type { Config, LoadedConfig } from '../config/config.ts'
 import type { Call, Runtime } from '../pipeline/pipeline.ts'
 import { RunningCalls } from '../pipeline/running-calls.ts'
 import { completable, useOwnToken } from './admin-token.ts'
@@ -125,10 +125,11 @@ export class Generations {
     metrics.guard.circuits = fresh.runtime.guards.circuits
     raisePriceAlerts(old.runtime, fresh.runtime)
     accounts.refresh()
-    if (old.runtime.config.alerts.balance !== fresh.runtime.config.alerts.balance) spending.again()
-    const [before, after] = [old.runtime.config.providers, fresh.runtime.config.providers]
+    const [before, after] = [old.runtime.config, fresh.runtime.config]
+    const boundsOf = ({ alerts, prices }: Config) => [alerts.balance, ...Object.keys(prices.lists)]
+    if (String(boundsOf(before)) !== String(boundsOf(after))) spending.again()
     routing.retain(fresh.runtime.catalog, (provider) =>
-      isDeepStrictEqual(before[provider], after[provider]),
+      isDeepStrictEqual(before.providers[provider], after.providers[provider]),
     )
     for (const changed of this.#watchers) changed()
     this.#retired.add(old)

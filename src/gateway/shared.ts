@@ -40,7 +40,6 @@ import { ProxyHealth } from '../upstream/egress.ts'
 import { Discovery } from './discovery.ts'
 import { createLog } from './log.ts'
 import type { OpenState } from './open-state.ts'
-import type { Pico } from '../money/money.ts'
 import type { UsageQuery } from '../observe/usage/query.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
 import type { AnswerChunk } from '../endpoints/chat/billing.ts'
@@ -199,12 +198,9 @@ async function watchedOf({ directory }: Accounts) {
   }
 }
 
-function moneySettings({ alerts, metrics }: Config): {
-  readonly below: Pico
-  readonly top: number | undefined
-} {
+function moneySettings({ alerts, metrics, prices }: Config) {
   const top = metrics.money === false ? undefined : metrics.money.top
-  return { below: alerts.balance, top }
+  return { below: alerts.balance, top, lists: Object.keys(prices.lists) }
 }
 
 async function topSpenders(usage: UsageIndex | undefined, most: number) {

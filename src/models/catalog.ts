@@ -11,8 +11,10 @@ import {
   type Prices,
   type Pricing,
 } from '../money/prices.ts'
+import { Unavailable } from '../errors/errors.ts'
 import { nearest } from '../errors/nearest.ts'
 import type { DeploymentLimits } from '../lifetime/scope.ts'
+import { atPricesOf, type AccountPrices } from './account-prices.ts'
 import type { Capability } from './capabilities.ts'
 import {
   hasPrices,
@@ -108,6 +110,8 @@ interface Naming {
   readonly prefer?: readonly string[]
   /** Wildcards with prices, by id: they serve names that are not in the catalog. */
   readonly wildcards: Readonly<Record<string, PricedWildcard>>
+  /** Price lists of accounts, by name. */
+  readonly lists?: Readonly<Record<string, AccountPrices>>
 }
 
 /** The model that a name means, and what the name asks for beside it. */
@@ -168,9 +172,15 @@ export class Catalog {
   readonly #allowed = new WeakMap<readonly string[], ReadonlySet<string>>()
   readonly #moments = new LRUCache<number, Catalog>({ max: KEPT_MOMENTS })
   readonly #covered = new LRUCache<string, Model>({ max: MAX_COVERED })
+  /** The catalogs of the price lists of accounts, by name. */
+  readonly #lists = new Map<string, Catalog>()
 
-  /** @param names of the same models, where they are known */
-  constructor(models: readonly Model[], naming: Naming, names?: Names) {
+  /** The price list of accounts whose prices it has. */
+  readonly #list: AccountPrices | undefined
+
+  /** @param names of the same models, where they are known @param list gives models that a wildcard covers their prices */
+  constructor(models: readonly Model[], naming: Naming, names?: Names, list?: AccountPrices) {
+    this.#list = list
     this.#models = models.toSorted((a, b) => (a.id < b.id ? -1 : 1))
     const changes = this.#models.flatMap(({ priceChanges, deployments }) =>
       [...priceChanges, ...deployments.flatMap(({ costChanges = [] }) => costChanges)].map(
@@ -198,6 +208,29 @@ export class Catalog {
       this.#moments.set(since, (then = new Catalog(models, this.naming, this.#names)))
     }
     return then
+  }
+
+  /** The names of the price lists of accounts. */
+  get listNames(): readonly string[] {
+    return Object.keys(this.naming.lists ?? {})
+  }
+
+  /** The catalog with the prices of a list of accounts. @throws Unavailable for a list that is not configured any more: no other price was agreed */
+  withList(name: string): Catalog {
+    const { lists = {} } = this.naming
+    if (!Object.hasOwn(lists, name)) {
+      throw new Unavailable(
+        'service_unavailable',
+        'The price list of this account is not configured.',
+      )
+    }
+    const list = lists[name]!
+    let own = this.#lists.get(name)
+    if (!own) {
+      const models = this.#models.map((model) => atPricesOf(list, model))
+      this.#lists.set(name, (own = new Catalog(models, this.naming, this.#names, list)))
+    }
+    return own
   }
 
   /** The model of an id, also of one that only a wildcard covers; undefined if there is none. */
@@ -308,6 +341,7 @@ export class Catalog {
     // Clients choose the names: health and metrics are kept by wildcard, so that they do not grow with them.
     const deployments = model.deployments.map((one) => ({ ...one, id: `${one.provider}/*` }))
     model = { ...model, deployments }
+    if (this.#list) model = atPricesOf(this.#list, model)
     this.#covered.set(name, model)
     return model
   }

@@ -69,7 +69,8 @@ const tierSchema = v.pipe(
 /** Tiers that a price list may have. */
 export const MAX_TIERS = 8
 
-const pricingSchema = v.pipe(
+/** Schema of prices: USD per unit, by their names. */
+export const pricingSchema = v.pipe(
   v.strictObject(
     {
       ...pricesOf(PRICE_NAMES.filter((name) => name !== 'vendor_usd')),
@@ -278,7 +279,8 @@ const listedSchema = v.strictObject({
 export type ListedModel = v.InferOutput<typeof listedSchema>
 
 const MODEL_ID = 'a model id such as "vendor/model", without a colon before the slash'
-const modelId = v.pipe(
+/** Schema of the id of a model, or of a wildcard. */
+export const modelId = v.pipe(
   v.string(),
   v.regex(/^[^/\s:]+\/\S+$/, MODEL_ID),
   v.check((id) => !id.endsWith(':online'), 'a model id that does not end in ":online"'),

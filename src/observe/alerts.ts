@@ -27,6 +27,7 @@ export const ALERT_KINDS = [
   'cap.100',
   'key.expiring',
   'price.changed',
+  'price_list.missing',
 ] as const
 type AlertKind = (typeof ALERT_KINDS)[number]
 
@@ -60,6 +61,7 @@ const SHARED: ReadonlySet<AlertKind> = new Set([
   'cap.80',
   'cap.100',
   'key.expiring',
+  'price_list.missing',
 ])
 /** Least time between two messages about one alert. */
 const PAUSE_MS = 60_000

@@ -21,7 +21,12 @@ interface SpendingOptions {
   readonly accounts: Pick<Accounts, 'accountsOf' | 'keysOf'>
   readonly ledger: Pick<Ledger, 'balances' | 'key'>
   /** `below`: a balance below it is low, unless the account has a bound of its own. `top`: number of spenders in the metrics. */
-  readonly settings: () => { readonly below: Pico; readonly top: number | undefined }
+  readonly settings: () => {
+    readonly below: Pico
+    readonly top: number | undefined
+    /** Names of the price lists of accounts. */
+    readonly lists: readonly string[]
+  }
   readonly top: TopSpenders
   /** What has to be looked at before it is known that nothing is wrong. */
   readonly everything: () => Promise<Ids>
@@ -196,7 +201,7 @@ export class Spending {
   async #lookAtAccounts(ids: readonly string[]): Promise<(readonly [Account, AccountTotals])[]> {
     if (ids.length === 0) return []
     const { accounts, ledger, settings } = this.#options
-    const { below } = settings()
+    const { below, lists } = settings()
     const stored = await accounts.accountsOf(ids)
     const totals = await ledger.balances(stored.map(({ id }) => id))
     const checked = stored.map((account, i) => [account, totals[i]!] as const)
@@ -206,7 +211,10 @@ export class Spending {
         ?.some(({ kind, state }) => kind === 'balance.empty' && state === 'wrong')
       const isEmpty = (wasEmpty || this.#options.wasEmpty(account.id)) && money.balance <= 0n
       const isRefused = this.#refused.delete(account.id) || isEmpty
-      keep(this.#ofAccounts, account.id, accountFindings(account, money, below, isRefused))
+      keep(this.#ofAccounts, account.id, [
+        ...accountFindings(account, money, below, isRefused),
+        ...listFindings(account, lists),
+      ])
     }
     return checked
   }
@@ -269,6 +277,13 @@ function accountFindings(
     ),
     ...capFindings(`account ${id}`, account, spend),
   ]
+}
+
+function listFindings({ id, priceList, archivedAt }: Account, lists: readonly string[]): Finding[] {
+  if (priceList === undefined || archivedAt !== undefined) return []
+  const state = lists.includes(priceList) ? 'well' : 'wrong'
+  const message = `calls of account ${id} are refused, because its price list "${priceList}" is not configured`
+  return [finding('price_list.missing', id, state, message)]
 }
 
 function keyFindings(key: Key, spend: KeySpend | undefined, now: number): Finding[] {

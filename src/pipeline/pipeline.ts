@@ -486,12 +486,12 @@ export class Call {
     return this.made.target ?? notMade('target')
   }
 
-  /**
-   * The catalog with the prices of the moment at which the call entered, by the clock of the store, or else of its
-   * arrival.
-   */
+  /** The catalog at the prices of the account, of the moment at which the call entered, by the clock of the store, or else of its arrival. */
   get catalog(): Catalog {
-    return this.runtime.catalog.at(this.made.admission?.entered?.at ?? this.startedAt)
+    const { admission } = this.made
+    const then = this.runtime.catalog.at(admission?.entered?.at ?? this.startedAt)
+    const list = admission?.account.priceList
+    return list === undefined ? then : then.withList(list)
   }
 
   /** Whole ms since the call arrived. */

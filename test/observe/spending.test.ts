@@ -24,7 +24,7 @@ it('follows the money of accounts and keys that are used, and of no others', asy
       keysOf: (ids) => accounts.keysOf(ids),
     },
     ledger,
-    settings: () => ({ below: parsePico('1'), top }),
+    settings: () => ({ below: parsePico('1'), top, lists: [] }),
     everything: async () => ({ accounts: [], keys: [] }),
     wasEmpty: () => false,
     top: async (most) => ({ accounts: ['acme'].slice(0, most), keys: [] }),

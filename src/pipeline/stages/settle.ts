@@ -130,6 +130,7 @@ class CallCharge implements Charge {
         ...call.request.labels,
         gateway: call.runtime.gatewayId,
         ...(this.#charged && { charged: this.#charged }),
+        ...(account.priceList !== undefined && { list: account.priceList }),
         ...(this.#vendor !== undefined && { vendor: String(this.#vendor) }),
         ...(flags.size > 0 && { flags: [...flags] }),
         ...(reported && { reported }),

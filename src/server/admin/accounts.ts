@@ -81,10 +81,22 @@ async function changeAccount(request: AdminRequest): Promise<Answer> {
   }
   if (name !== undefined || disabled !== undefined) requireRight(request.actor, ...KEYS)
   const { catalog } = request.runtime
+  checkPriceList(catalog, settings.price_list)
   const change = withIds(catalog, { name, disabled, ...changeOf(ACCOUNT_SETTINGS, settings) })
   return changing(request, ofAccounts(request), 'update', async (condition) => ({
     item: await request.runtime.accounts.changeAccount(request.id, change, condition),
   }))
+}
+
+/** @throws InvalidRequest for a price list that is not configured */
+function checkPriceList({ listNames }: Runtime['catalog'], wanted: string | null | undefined) {
+  if (wanted == null || listNames.includes(wanted)) return
+  const known =
+    listNames.length > 0
+      ? `one of ${listNames.join(', ')}`
+      : 'null: "prices.lists" of the configuration has none'
+  const message = `Invalid 'price_list': expected ${known}, found ${JSON.stringify(wanted)}.`
+  throw new InvalidRequest('invalid_value', message, { param: 'price_list' })
 }
 
 async function archiveAccount(request: AdminRequest): Promise<Answer> {

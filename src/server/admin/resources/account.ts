@@ -6,6 +6,7 @@ import {
   columnsOf,
   count,
   flag,
+  instanceName,
   modelsByName,
   moment,
   momentOrNull,
@@ -69,6 +70,18 @@ export const ACCOUNT_SETTINGS = {
       name: 'deny-models',
       value: 'ids',
       help: 'models that its keys cannot use, separated by commas; "none" denies none',
+    },
+  },
+  /** The price list by which its calls are charged; when absent, the prices of the catalog. */
+  price_list: {
+    stored: 'priceList',
+    schema: instanceName,
+    rights: ['money'],
+    csv: [],
+    option: {
+      name: 'price-list',
+      value: 'name',
+      help: 'the price list by which it is charged; "none" for the prices of the catalog',
     },
   },
   /** USD as decimal text. */

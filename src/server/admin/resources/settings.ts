@@ -154,6 +154,12 @@ export const signedUsd = v.pipe(
   v.check((amount) => isAmount(amount.replace(/^-/, '')), SIGNED_USD),
 )
 export const recordId = v.pipe(v.string(ID), v.regex(/^[a-z0-9_-]{1,64}$/, ID))
+const INSTANCE = 'a name of letters, digits, "-" and "_", at most 64'
+/** The name of something in the configuration. */
+export const instanceName = v.pipe(
+  v.string(INSTANCE),
+  v.regex(/^[A-Za-z0-9][\w-]{0,63}$/, INSTANCE),
+)
 export const count = v.pipe(v.number(COUNT), v.safeInteger(COUNT), v.minValue(1, COUNT))
 export const flag = v.boolean('true or false')
 export const name = v.string('a text of 1 to 200 characters')
