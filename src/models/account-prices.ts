@@ -1,7 +1,6 @@
 /** Price lists of accounts: the catalog as one of them sees it. Holds, charges and bills follow from the prices of its models. */
 import * as v from 'valibot'
-import { compilePrices, plainPricing, type Pricing } from '../money/prices.ts'
-import type { Model } from './catalog.ts'
+import { compilePrices, plainPricing, type Prices, type Pricing } from '../money/prices.ts'
 import { modelId, pricingSchema } from './entry.ts'
 import { factor, timesFactor, type Factor } from './markup.ts'
 
@@ -29,8 +28,22 @@ export const accountPricesSchema = (name: v.GenericSchema<string, string>) =>
     v.check((lists) => Object.keys(lists).length <= MAX_LISTS, LISTS),
   )
 
+/** What a price list changes of a model. */
+interface Priced extends ListedPrices {
+  readonly id: string
+  readonly vendor: string
+  readonly priceChanges: readonly (ListedPrices & { readonly from: number })[]
+}
+
+interface ListedPrices {
+  readonly pricing: Pricing
+  readonly prices: Prices
+  /** The model in the form in which `GET /v1/models` lists it. */
+  readonly listing: object
+}
+
 /** A model at the prices of a list; the same object where they are those of the catalog. */
-export function atPricesOf(list: AccountPrices, model: Model): Model {
+export function atPricesOf<Model extends Priced>(list: AccountPrices, model: Model): Model {
   const entry = entryFor(list, model)
   if (entry && 'pricing' in entry) {
     // These stand until the list is changed.
@@ -47,17 +60,17 @@ export function atPricesOf(list: AccountPrices, model: Model): Model {
 
 function entryFor(
   { models }: AccountPrices,
-  { id, vendor }: Model,
+  { id, vendor }: Priced,
 ): { factor: Factor } | { pricing: Pricing } | undefined {
   const name = [id, `${vendor}/*`].find((one) => Object.hasOwn(models, one))
   return name === undefined ? undefined : models[name]
 }
 
-function withPricing(model: Model, pricing: Pricing): Model {
+function withPricing<Model extends Priced>(model: Model, pricing: Pricing): Model {
   return { ...model, ...pricesOf(pricing, model.listing) }
 }
 
-function pricesOf(written: Pricing, listing: object) {
+function pricesOf(written: Pricing, listing: object): ListedPrices {
   const pricing = plainPricing(written)
   return { pricing, prices: compilePrices(written), listing: { ...listing, pricing } }
 }

@@ -9,7 +9,6 @@ import {
   type Pricing,
 } from '../money/prices.ts'
 import { factor, markup } from './markup.ts'
-import type { VendorPrices } from './vendor-prices.ts'
 import { CAPABILITIES } from './capabilities.ts'
 import { MAX_ALIASES } from './names.ts'
 
@@ -214,6 +213,12 @@ const modelSchema = v.strictObject({
 })
 /** A validated entry of `models`, with or without prices. */
 export type WrittenEntry = v.InferOutput<typeof modelSchema>
+/** Prices of a vendor as a configuration has them, and their changes. */
+export interface VendorPrices {
+  readonly pricing: Pricing
+  readonly changes: readonly { readonly from: string; readonly pricing: Pricing }[]
+}
+
 /** An entry of a model that can be served. */
 export type ModelEntry = Omit<WrittenEntry, 'pricing' | 'deployments'> & {
   readonly pricing: NonNullable<WrittenEntry['pricing']>

@@ -1,13 +1,7 @@
 /** What vendors are paid: prices of deployments beside the selling prices of their model. They move no balance. */
 import type { Pricing } from '../money/prices.ts'
-import type { ListedModel, ModelEntry } from './entry.ts'
+import type { ListedModel, ModelEntry, VendorPrices } from './entry.ts'
 import { firstFactor, timesFactor, type Factor } from './markup.ts'
-
-/** Prices of a vendor as a configuration has them, and their changes. */
-export interface VendorPrices {
-  readonly pricing: Pricing
-  readonly changes: readonly { readonly from: string; readonly pricing: Pricing }[]
-}
 
 type Written = ModelEntry['deployments'][number]
 type Listed = Readonly<Record<string, ListedModel>>
