@@ -413,7 +413,7 @@ const idempotency = v.strictObject({
 
 const prices = v.strictObject({
   packaged: v.optional(FLAG, true),
-  markup: v.optional(markup),
+  markup: v.optional(markup, '1'),
   lists: v.optional(accountPricesSchema(name), {}),
 })
 

@@ -9,7 +9,7 @@ const LISTS = `at most ${MAX_LISTS} price lists`
 const ENTRY = '{ factor } or { pricing }'
 
 const listSchema = v.strictObject({
-  factor: v.optional(factor),
+  factor: v.optional(factor, '1'),
   models: v.optional(
     v.record(
       modelId,
@@ -49,7 +49,7 @@ export function atPricesOf<Model extends Priced>(list: AccountPrices, model: Mod
     // These stand until the list is changed.
     return { ...withPricing(model, entry.pricing), priceChanges: [] }
   }
-  const by = entry?.factor ?? list.factor ?? '1'
+  const by = entry?.factor ?? list.factor
   const pricing = timesFactor(model.pricing, by)
   if (pricing === model.pricing) return model
   const priceChanges = model.priceChanges.map((change) => {

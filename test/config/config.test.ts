@@ -89,7 +89,7 @@ describe('an absent member', () => {
       state: { driver: 'file', path: expect.stringMatching(/^\/.*\/data$/) },
       providers: {},
       models: {},
-      prices: { packaged: true },
+      prices: { packaged: true, markup: '1', lists: {} },
       names: { bare: true, prefer: [] },
       defaults: {
         limits: { rpm: 600, concurrency: 30 },
