@@ -4,6 +4,7 @@
  */
 import { createHmac, randomBytes } from 'node:crypto'
 import { UpstreamFailure } from '../errors/errors.ts'
+import { headerText } from '../errors/header-text.ts'
 import type { GuardMetrics } from '../observe/guard-metrics.ts'
 import type { Channel, Origin, Side } from '../plugin.ts'
 import { isDown, reasonOf, type Block, type FaultKind, type GuardFault } from './runner.ts'
@@ -235,7 +236,7 @@ export class Decision {
     const isPending = this.#outcome === 'passed' && !this.final
     let value = isPending ? 'outcome=pending' : `outcome=${this.#outcome}`
     if (this.#side) value += `; side=${this.#side}`
-    if (this.#rules.size > 0) value += `; rules=${[...this.#rules].join(',')}`
+    if (this.#rules.size > 0) value += `; rules=${[...this.#rules].map(headerText).join(',')}`
     if (this.#removed.has('logprobs')) value += '; logprobs=removed'
     return value
   }

@@ -1,6 +1,7 @@
 /** Asks the provider of one deployment: the form and input of the request, and the meaning of its errors. */
 import type { Deployment } from '../models/catalog.ts'
 import { GatewayError, InvalidRequest, UpstreamFailure } from '../errors/errors.ts'
+import { headerText } from '../errors/header-text.ts'
 import { instructionsOf, NO_POLICY } from '../policy/policy.ts'
 import type { ProviderRequest } from '../plugin.ts'
 import { isPublicUrl } from '../upstream/download.ts'
@@ -135,16 +136,24 @@ const IGNORED_HEADER = 'x-service-ignored'
 /** Names further members in the header, each once. */
 function addIgnored({ headers }: Call, names: readonly string[] = []): void {
   const named = headers[IGNORED_HEADER]?.split(', ') ?? []
-  const all = [...new Set([...named, ...names])].join(', ')
-  if (all !== '') headers[IGNORED_HEADER] = all.slice(0, MAX_IGNORED)
+  const all = [...new Set([...named, ...names])]
+  if (all.length > 0) headers[IGNORED_HEADER] = listed(all)
 }
 
 /** Names the members in a header that the vendor does not get. */
 function nameIgnored({ headers }: Call, ignored: readonly string[] = []): void {
   delete headers[IGNORED_HEADER]
-  if (ignored.length === 0) return
-  const names = ignored.map((name) => name.replace(/[^\x21-\x7e]|,/g, '?')).join(', ')
-  headers[IGNORED_HEADER] = names.slice(0, MAX_IGNORED)
+  if (ignored.length > 0) headers[IGNORED_HEADER] = listed(ignored.map(headerText))
+}
+
+/** The whole names that there is room for. */
+function listed(names: readonly string[]): string {
+  let text = ''
+  for (const name of names) {
+    const longer = text === '' ? name : `${text}, ${name}`
+    if (longer.length <= MAX_IGNORED) text = longer
+  }
+  return text
 }
 
 /**

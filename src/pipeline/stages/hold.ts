@@ -286,7 +286,7 @@ function refusalOf(call: Call, refused: Exclude<HoldResult, HoldGranted>): Error
     case 'held':
       return new TooManyRequests(
         'too_many_concurrent',
-        'What is left of the balance or spend cap is set aside for calls that are still running.',
+        'What is left of the money is set aside for calls that are still running.',
       )
     case 'lost':
       return new Unavailable(

@@ -1,7 +1,8 @@
 /** What clients read of a full context and of a policy's refusal: they match the text, and shorten, wait or show it. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../../_setup.ts'
-import { json, startUpstream, type FakeUpstream } from '../../../upstream.ts'
+import { eventually } from '../../../_wait.ts'
+import { json, sse, startUpstream, type FakeUpstream } from '../../../upstream.ts'
 
 let vendor: FakeUpstream
 let t: TestGateway
@@ -15,6 +16,7 @@ beforeAll(async () => {
   })
   t = await createTestGateway({
     defaults: { limits: { rpm: 100_000 } },
+    billing: { patience: 0 },
     providers: {
       server: { use: 'openai-compatible', options },
       openai: { use: 'openai', options },
@@ -46,6 +48,17 @@ const ask = (dialect: Dialect, model: string, more: { key?: string; stream?: boo
   const messages = [{ role: 'user', content: 'Hi there' }]
   const body = dialect === 'responses' ? { input: 'Hi there' } : { messages, max_tokens: 50 }
   return t.ask('POST', PATHS[dialect], { key, body: { model, stream, ...body } })
+}
+
+/** The message of an error, whole or as the last event. */
+function messageIn(text: string): string {
+  const event =
+    text
+      .match(/^data: \{.*$/gm)
+      ?.at(-1)
+      ?.slice(6) ?? text
+  const whole = JSON.parse(event)
+  return (whole.response ?? whole).error.message
 }
 
 /** A vendor's words, and the numbers in them. */
@@ -153,6 +166,7 @@ const CLASSES = {
   rate: /rate.?limit|too many requests|overloaded|try again (?:in|later)|at once|quota exceeded/i,
   money: /quota|billing|credit|spend cap|payment/i,
   policy: /content (?:filter|polic|management)|safety/i,
+  thoughts: /invalid\W+signature\W+in\W+thinking\W+block/i,
 }
 type FailureClass = keyof typeof CLASSES
 
@@ -179,6 +193,15 @@ const used = async (change: Parameters<typeof t.newKey>[0]) => {
   expect((await ask('chat', 'm/server', { key: secret })).status).toBe(200)
   return secret
 }
+/** A key with a call that runs until the gateway closes. */
+const running = async (change: Parameters<typeof t.newKey>[0]) => {
+  const { secret } = await t.newKey(change)
+  const before = vendor.requests.length
+  vendor.answer({ pieces: [], ending: 'hang' })
+  ask('chat', 'm/server', { key: secret }).catch(() => {})
+  await eventually(() => expect(vendor.requests.length).toBe(before + 1))
+  return secret
+}
 let accounts = 0
 const REFUSED: Record<string, Refused> = {
   'a balance that is used up': {
@@ -194,6 +217,37 @@ const REFUSED: Record<string, Refused> = {
     of: 'money',
     says: /spend cap of this key/,
     arrange: () => used({ spendCap: { usd: '0.000001', scope: 'month' } }),
+  },
+  'calls at once': {
+    of: 'rate',
+    says: /at once.*this key.*Try again in \d+s\.$/,
+    arrange: () => running({ concurrency: 1 }),
+  },
+  'money that running calls hold': {
+    of: 'rate',
+    says: /set aside for calls that are still running\. Try again in \d+s\.$/,
+    async arrange() {
+      const account = `poor-${accounts++}`
+      await t.newAccount(account, '0.00001')
+      return running({ account })
+    },
+  },
+  'a signature of other reasoning': {
+    of: 'thoughts',
+    says: /./,
+    arrange: vendorSays(400, {
+      message: 'messages.1.content.0: Invalid `signature` in `thinking` block',
+      type: 'invalid_request_error',
+    }),
+  },
+  'such a signature, under a policy': {
+    of: 'thoughts',
+    says: /^The model provider has found an invalid signature in thinking block\.$/,
+    async arrange() {
+      vendorSays(400, { message: 'Invalid signature in thinking block: swordfish, credit' })()
+      const policy = { version: 1 as const, bannedPatterns: ['swordfish'] }
+      return (await t.newKey({ policy })).secret
+    },
   },
   'requests per minute': {
     of: 'rate',
@@ -238,13 +292,7 @@ describe.each(Object.keys(PATHS) as Dialect[])('a client of %s can tell', (diale
     async (_name, { of, says, arrange }) => {
       for (const stream of [false, true]) {
         const { text } = await ask(dialect, 'm/server', { key: await arrange(dialect), stream })
-        const last =
-          text
-            .match(/^data: \{.*$/gm)
-            ?.at(-1)
-            ?.slice(6) ?? text
-        const whole = JSON.parse(last)
-        const { message } = (whole.response ?? whole).error
+        const message = messageIn(text)
         expect(message).toMatch(says)
         for (const [name, words] of Object.entries(CLASSES)) {
           if (name === of) expect(message).toMatch(words)
@@ -313,6 +361,54 @@ it('has no path of a vendor where a policy is confidential: paths can quote', as
     expect(text).not.toContain('swordfish')
     expect(JSON.parse(text).error.param).toBe(dialect === 'responses' ? '' : null)
   }
+})
+
+describe.each(Object.keys(PATHS) as Dialect[])(
+  '%s has the vendor’s words in any script',
+  (dialect) => {
+    const WORDS = '模型不可用：额度配置错误。Ungültige Größe für „Straße“. 🙈'
+
+    it.each(['m/server', 'm/responses', 'm/claude'])('of %s', async (model) => {
+      const error = { message: WORDS, type: 'invalid_request_error' }
+      const body = model === 'm/claude' ? { type: 'error', error } : { error }
+      // Pieces that end within a sign.
+      const pieces = [...Buffer.from(JSON.stringify(body))].map((byte) => Uint8Array.of(byte))
+      const headers = { 'content-type': 'application/json' }
+      vendor.answer(() => ({ status: 400, headers, pieces }))
+      for (const stream of [false, true]) {
+        const { text } = await ask(dialect, model, { stream })
+        expect(messageIn(text)).toBe(WORDS)
+      }
+      expect(t.logged.some((line) => line.includes(WORDS))).toBe(true)
+    })
+
+    it('after the stream has begun', async () => {
+      const first = { choices: [{ index: 0, delta: { content: 'Hi' } }] }
+      const text = [first, { error: { message: WORDS, code: 400 } }]
+        .map((one) => `data: ${JSON.stringify(one)}\n\n`)
+        .join('')
+      const pieces = [...Buffer.from(text)].map((byte) => Uint8Array.of(byte))
+      vendor.answer(() => ({ ...sse(''), pieces }))
+      const { text: answer } = await ask(dialect, 'm/server', { stream: true })
+      expect(messageIn(answer)).toBe(WORDS)
+    })
+  },
+)
+
+it('names members of any script in percent encoding', async () => {
+  vendor.answer(() => json({ error: { message: 'no' } }, 400))
+  const body = { model: 'm/server', input: 'Hi', größe: 1, '100%,': 1, '模型 a': 1, '\ud800': 1 }
+  const { headers } = await t.ask('POST', PATHS.responses, { body })
+  const names = headers['x-service-ignored']!.toString().split(', ')
+  expect(names.map((name) => decodeURIComponent(name))).toEqual([
+    'größe',
+    '100%,',
+    '模型 a',
+    '\ufffd',
+  ])
+  const long = { ...body, ['ü'.repeat(200)]: 1, last: 1 }
+  const more = await t.ask('POST', PATHS.responses, { body: long })
+  expect(more.headers['x-service-ignored']).toBe(`${names.join(', ')}, last`)
 })
 
 it('shows log probabilities of any form, or none', async () => {

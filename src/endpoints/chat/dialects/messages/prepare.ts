@@ -10,7 +10,7 @@ import { isVendorResult } from './fields.ts'
 import { mayKeep, notOffered } from './vendor.ts'
 
 /** The gateway's own members, and those with another price. */
-export const REMOVED: readonly string[] = [...OWN_MEMBERS, 'speed', 'inference_geo']
+const REMOVED: readonly string[] = [...OWN_MEMBERS, 'speed', 'inference_geo']
 /** Members of the API that a vendor gets. What is not listed may belong to the operator's account. */
 const PASSED: ReadonlySet<string> = new Set(
   (
@@ -56,7 +56,7 @@ export const prepare: NativeFormat['prepare'] = (request, to) => {
   if (tools.length > 0) ignored.push(...limitTools(body, text, places, to, changes))
   const sent = {
     ...Object.fromEntries(Object.entries(body).filter(([name]) => !left.includes(name))),
-    messages: messages.map((message: any) => withoutLeftOut(message)),
+    messages: messages.map(withoutLeftOut),
     tools: tools.filter((tool) => mayKeep(tool, to.model.prices, to.guarded)),
   }
   const addresses = addressesInBody(sent)
@@ -112,8 +112,10 @@ function hasLeftOut({ content }: any): boolean {
   return Array.isArray(content) && content.some(isLeftOut)
 }
 
-function withoutLeftOut(message: any): any {
+/** The same message with null in the place of what no vendor gets. */
+export function withoutLeftOut(message: any): any {
   if (!hasLeftOut(message)) return message
+  if (message.content.every(isLeftOut)) return null
   return { ...message, content: message.content.map((one: any) => (isLeftOut(one) ? null : one)) }
 }
 

@@ -8,7 +8,8 @@ import { labelsIn, type WireWords } from '../shared/labels.ts'
 import { endsWithQuestion, toConversation } from './conversation.ts'
 import { findProblem, KNOWN_MEMBERS } from './fields.ts'
 import { isOwn, nativeHeaders, notOffered, WEB_SEARCH } from './vendor.ts'
-import { REMOVED } from './prepare.ts'
+import { withoutLeftOut } from './prepare.ts'
+import { NEVER_PASSED } from '../shared/walk.ts'
 
 export interface AnswerOptions {
   readonly hidesThinking: boolean
@@ -50,7 +51,7 @@ export function readMessagesRequest(
     ...(!counting && { max_completion_tokens: given.max_tokens }),
   }
   return {
-    input: { ...input, labels: () => labelsIn(given, input, WORDS) },
+    input: { ...input, labels: () => labelsIn(sendable(body.value), input, WORDS) },
     ignored: [...unknown, ...ignored, ...foreignTools(tools)],
     answerOptions: answerOptions(given, header),
     nativeHeaders: nativeHeaders(header),
@@ -201,6 +202,12 @@ function answerOptions(
   }
 }
 
+/** What may go out of a body: blocks of the operator's account do not. */
+function sendable(body: object): object {
+  const { messages } = body as Record<string, any>
+  return { ...body, messages: messages.map(withoutLeftOut) }
+}
+
 function isGiven(value: unknown): boolean {
   return value !== undefined && value !== null
 }
@@ -208,7 +215,7 @@ function isGiven(value: unknown): boolean {
 const listed = (text: string) => new Set(text.split(' '))
 
 const WORDS: WireWords = {
-  own: new Set([...REMOVED, 'model', 'service_tier']),
+  own: new Set([...NEVER_PASSED, 'model', 'service_tier']),
   names: listed(
     'allowed_domains blocked_domains budget_tokens cache_control citations city content context context_management country ' +
       'data description disable_parallel_tool_use display edits effort enabled encrypted_content error_code format id input ' +

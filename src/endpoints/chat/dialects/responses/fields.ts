@@ -184,6 +184,7 @@ const members = {
   session_id: sessionId,
   plugins,
 }
+export const MIN_OUTPUT_TOKENS = 16
 export const responseBody = object(members, ['model', 'input'])
 
 /** Members of the API that are read, or of no effect; all others only a vendor with this API understands. */

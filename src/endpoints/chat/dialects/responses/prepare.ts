@@ -4,8 +4,7 @@ import { membersOf, withItems, withMembers } from '../../../../stream/raw-json.t
 import { withNeutralMedia } from '../shared/media.ts'
 import { isCarrier } from '../shared/reasoning.ts'
 import { addressesInBody, NEVER_PASSED, notPassed } from '../shared/walk.ts'
-import { isOfConversation } from './fields.ts'
-import { MIN_OUTPUT_TOKENS } from './read.ts'
+import { isOfConversation, MIN_OUTPUT_TOKENS } from './fields.ts'
 import { mayKeep, notOffered, toolsIn } from './tools.ts'
 import { REMOVED } from './words.ts'
 
@@ -65,7 +64,7 @@ export const prepare: NativeFormat['prepare'] = (request, to) => {
     tools: (body.tools ?? []).filter((tool: any) => mayKeep(tool, to.model.prices, to.guarded)),
   }
   if (Array.isArray(input)) {
-    sent.input = input.map((item) => (isLeftOut(item) ? null : item))
+    sent.input = input.map(withoutLeftOut)
     input.forEach(({ type }, i) => {
       if (OF_ACCOUNT.test(type)) ignored.push(`input[${i}].${type}`)
     })
@@ -100,6 +99,13 @@ function inputText(input: readonly any[], text: string, at: number): string {
     if (isLeftOut(input[index])) return undefined
     return id === undefined ? item : withMembers(text, start, new Map([['id', undefined]]))
   })
+}
+
+/** The same item without its id; null where the vendor does not get it. */
+export function withoutLeftOut(item: any): any {
+  if (isLeftOut(item)) return null
+  const { id: _id, ...rest } = item
+  return rest
 }
 
 function isLeftOut({ type, encrypted_content: opaque }: any): boolean {

@@ -3,8 +3,9 @@ import type { DialectRequest } from '../../endpoint.ts'
 import type { ChatRequest } from '../../request.ts'
 import { labelsIn } from '../shared/labels.ts'
 import { endsWithQuestion, toConversation } from './conversation.ts'
-import { checkBody, KNOWN_MEMBERS } from './fields.ts'
+import { checkBody, KNOWN_MEMBERS, MIN_OUTPUT_TOKENS } from './fields.ts'
 import type { ToolName } from './names.ts'
+import { withoutLeftOut } from './prepare.ts'
 import { toToolMembers } from './tools.ts'
 import { WORDS } from './words.ts'
 
@@ -22,7 +23,6 @@ const ENCRYPTED = 'reasoning.encrypted_content'
 const LOGPROBS = 'message.output_text.logprobs'
 const EFFORTS = new Set<unknown>(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'])
 const SUMMARIES = new Set<unknown>(['auto', 'concise', 'detailed'])
-export const MIN_OUTPUT_TOKENS = 16
 
 const SAME = [
   'temperature',
@@ -59,7 +59,7 @@ export function readResponsesRequest(body: RawJson, counting = false): DialectRe
     ...(!counting && answerMembers(given)),
   }
   return {
-    input: { ...input, labels: () => labelsIn(given, input, WORDS) },
+    input: { ...input, labels: () => labelsIn(sendable(body.value), input, WORDS) },
     ignored: [...unknownMembers(given), ...ignored, ...tools.ignored],
     answerOptions: {
       echo: echoOf(given),
@@ -75,6 +75,12 @@ export function readResponsesRequest(body: RawJson, counting = false): DialectRe
 export function withoutNulls(body: Record<string, any>): Record<string, any> {
   const members = Object.entries(body)
   return Object.fromEntries(members.filter(([name, value]) => value !== null || name === 'policy'))
+}
+
+/** What may go out of a body: ids of items and what is of the operator's account do not. */
+function sendable(body: object): object {
+  const { input } = body as Record<string, any>
+  return Array.isArray(input) ? { ...body, input: input.map(withoutLeftOut) } : body
 }
 
 function sameMembers(body: Record<string, any>): Partial<ChatRequest> {

@@ -1,5 +1,6 @@
 import type { WireWords } from '../shared/labels.ts'
 import { OWN_MEMBERS } from '../shared/own-members.ts'
+import { NEVER_PASSED } from '../shared/walk.ts'
 
 const listed = (text: string) => new Set(text.split(' '))
 
@@ -12,7 +13,7 @@ export const REMOVED: readonly string[] = [
 ]
 
 export const WORDS: WireWords = {
-  own: new Set([...REMOVED, 'model']),
+  own: new Set([...NEVER_PASSED, 'model', 'service_tier']),
   names: listed(
     'action allowed_domains annotations approximate arguments background blocked_domains call_id city content context country ' +
       'created_by definition defer_loading description detail effort encrypted_content execution external_web_access file_data ' +

@@ -81,8 +81,8 @@ describe('texts for guards', () => {
   }
   const assistant = JSON.parse(readFileSync(join(clients, 'claude-code.json'), 'utf8'))
   const { body } = assistant.requests.find(({ method }: any) => method === 'POST')
-  /** Goes to no vendor. */
-  const own = /^\.(model|policy)$/
+  /** Goes to no vendor: a tool of another name is one of the operator's account. */
+  const own = /^\.(model|policy|mcp_servers)|^\.messages\[1\]\.content\[3\]\.name$/
 
   it.each<[string, object]>([
     ['of a coding assistant', body],

@@ -173,7 +173,7 @@ describe('a message', () => {
     const { status, headers } = await post({ tools, context_management: {} })
     expect(status).toBe(200)
     expect(headers['x-service-ignored']).toBe(
-      'context_management, tools[0].bash_20250124, tools[1].x??y??, tools[2].web_search_20250305',
+      'context_management, tools[0].bash_20250124, tools[1].x%0D%0Ay%2C%C3%A9, tools[2].web_search_20250305',
     )
     expect(headers['access-control-expose-headers']).toContain('X-Service-Ignored')
   })

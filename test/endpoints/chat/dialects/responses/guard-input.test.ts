@@ -60,7 +60,7 @@ describe('texts for guards', () => {
   const codex = JSON.parse(readFileSync(join(clients, 'codex.json'), 'utf8'))
   const [{ body }] = codex.requests
   /** Goes to no vendor. */
-  const own = /^\.(model|policy|client_metadata)/
+  const own = /^\.(model|policy|client_metadata)|^\.input\[\d+\]\.id$/
 
   it.each<[string, object]>([
     ['of a coding assistant', body],
