@@ -459,6 +459,14 @@ export const COMMANDS: readonly Command[] = [
   }),
   remote('ledger verify', 'Recompute all sums of the ledger and compare.', 'verifyLedger', [], {
     prices: { help: 'price every row again too, from its quantities' },
+    chain: {
+      help: 'recompute the chain of every account, and compare it with the seals of months',
+    },
+    export: {
+      value: 'file',
+      help: 'with --chain: the rows of an export instead of those of the ledger',
+    },
+    root: { value: 'hex', help: 'with --chain: a root of a month that was noted elsewhere' },
   }),
   remote(
     'ledger orphans',

@@ -162,6 +162,10 @@ export async function listModels(admin: Admin, args: Arguments): Promise<void> {
 /** `ledger verify` @throws CommandError if the stored sums differ from the rows */
 export async function verifyLedger(admin: Admin, args: Arguments): Promise<void> {
   if (args.on.has('prices')) return verifyPrices(admin, args)
+  if (args.on.has('chain')) return verifyChain(admin, args)
+  if (args.text.export !== undefined || args.text.root !== undefined) {
+    throw new CommandError('--export and --root belong to --chain.')
+  }
   const { data } = await admin.ask('GET', '/ledger/verify')
   const rows = data.discrepancies.map((one: any) => [
     one.account_id,
@@ -178,6 +182,42 @@ export async function verifyLedger(admin: Admin, args: Arguments): Promise<void>
     throw new CommandError(
       'The ledger does not add up: the table names each sum that its rows contradict.',
     )
+}
+
+/** `ledger verify --chain` @throws CommandError where rows were changed, or a root is none of the ledger's */
+async function verifyChain(admin: Admin, args: Arguments): Promise<void> {
+  const { root, export: file } = args.text
+  const { data } = await admin.ask('GET', '/ledger/verify?chain=true')
+  const { months, ...here } = data.chain
+  let { accounts, rows, faults } = here
+  if (file !== undefined) {
+    const { data: seals } = await admin.ask('GET', '/ledger/seals')
+    ;({ accounts, rows, faults } = await (
+      await import('./archive/chain.ts')
+    ).checkExport(file, seals.seals))
+  }
+  const ok = faults.length === 0 && months.every((month: any) => month.ok)
+  const lines = faults.map(({ account_id, after, before, rows: between }: any) => {
+    return [account_id, `${after.at} (${after.rows})`, `${before.at} (${before.rows})`, between]
+  })
+  const wrong = months.filter((month: any) => !month.ok).map((month: any) => month.month)
+  const counted = `${JSON.stringify(rows)} rows of ${JSON.stringify(accounts)} accounts`
+  print(args, { ok, accounts, rows, months, faults }, () =>
+    ok
+      ? `The chains of ${counted} agree with the seals of ${months.length} months.\n`
+      : table(['ACCOUNT', 'AFTER (ROWS)', 'BEFORE (ROWS)', 'ROWS NOW'], lines),
+  )
+  if (wrong.length > 0) {
+    throw new CommandError(`Seals of ${wrong.join(', ')} are not those that were noted then.`)
+  }
+  if (!ok) {
+    throw new CommandError(
+      'Rows were changed, removed, added or moved: the table names the accounts, and the places between which they are.',
+    )
+  }
+  if (root !== undefined && !months.some((month: any) => month.root === root)) {
+    throw new CommandError(`${root} is the root of no month of this ledger.`)
+  }
 }
 
 /** `ledger verify --prices` @throws CommandError if the cost of a row differs from its quantities at its prices */

@@ -298,6 +298,7 @@ interface Timed extends Pick<
   | 'requests'
   | 'usage'
   | 'spending'
+  | 'seals'
   | 'events'
   | 'faults'
   | 'authFailures'
@@ -337,6 +338,7 @@ function startTimer({ running, ledger, log, loop, ...timed }: Timed): NodeJS.Tim
     timed.instances.tick(now)
     timed.peers.tick(now)
     timed.disk.tick(now)
+    timed.seals.tick(now)
     void timed.spending.tick(now)
     if (performance.now() < renewAt) return
     renewAt = performance.now() + RENEW_MS

@@ -129,7 +129,13 @@ function differences(
 
 async function credit({ runtime }: Gateway, account: string, usd: string): Promise<void> {
   const amount = parsePico(usd)
-  await runtime.ledger.topUp({ account, amount, reference: `seed:${account}`, note: 'seed' })
+  await runtime.ledger.topUp({
+    account,
+    amount,
+    reference: `seed:${account}`,
+    note: 'seed',
+    actor: 'seed',
+  })
 }
 
 /**

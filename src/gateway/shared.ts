@@ -24,6 +24,7 @@ import { Mask } from '../observe/mask.ts'
 import { Metrics } from '../observe/metrics.ts'
 import { Spending } from '../observe/spending.ts'
 import { UsageFindings } from '../observe/usage-findings.ts'
+import { Seals } from '../observe/usage/seals.ts'
 import { UsageIndex } from '../observe/usage/usage.ts'
 import {
   type Runtime,
@@ -154,6 +155,18 @@ export function createShared(
     collect: () => requests.flush(),
     log,
   })
+  const seals = new Seals({
+    records,
+    audit,
+    usage: () => runtime().usage,
+    gateway: common.gatewayId,
+    sealed: (message) => once(runtime(), { kind: 'ledger.sealed', object: '', message }),
+    failed: (error) => common.faults.warn('ledger.seals', String(error)),
+  })
+  ledger.onReplayed = (bookings) => {
+    const message = `the ledger had lost ${bookings} bookings, which were booked again`
+    once(runtime(), { kind: 'ledger.replayed', object: '', message })
+  }
   ledger.onBooked = (charge) => runtime().usage?.booked(charge)
   const [prices, labels] = [new PriceRecords(records, log), new Labels(records)]
   const answers = new AnswerStorage(storage)
@@ -169,7 +182,12 @@ export function createShared(
   const credentials = new Credentials(records)
   const members = new Members(records, accounts, credentials)
   const stored = { ledger, audit, accounts, records, items, repeats, prices, labels }
-  return { ...common, ...stored, credentials, members, usage, spending }
+  return { ...common, ...stored, credentials, members, usage, spending, seals }
+}
+
+/** Tells something that has happened, unless the operator has switched its alert off. */
+function once({ alerts, config }: Runtime, what: Parameters<Alerts['once']>[0]): void {
+  if (!config.alerts.off.includes(what.kind)) alerts.once(what)
 }
 
 export function secretsOf({

@@ -15,6 +15,8 @@ export const ALERT_KINDS = [
   'egress.down',
   'ledger.down',
   'ledger.differs',
+  'ledger.replayed',
+  'ledger.sealed',
   'outbox.old',
   'log.dropped',
   'disk.low',
@@ -56,6 +58,7 @@ const AT_ONCE = [0, 0] as const
 /** Alerts about what gateways share, which each of them sees. The others are about one process. */
 const SHARED: ReadonlySet<AlertKind> = new Set([
   'ledger.differs',
+  'ledger.sealed',
   'balance.low',
   'balance.empty',
   'cap.80',

@@ -150,6 +150,7 @@ const items = v.variant('kind', [
     at: moment,
     cost: credit,
     note: v.optional(v.string()),
+    actor: v.optional(text),
   }),
   v.strictObject({
     kind: v.literal('adjust'),
@@ -158,6 +159,7 @@ const items = v.variant('kind', [
     at: moment,
     cost: correction,
     note: text,
+    actor: v.optional(text),
   }),
   v.strictObject({
     kind: v.literal('orphan'),
@@ -198,6 +200,9 @@ function readLine(text: string, number: number): Line {
   const known = withoutOptional(value)
   if (!known) return { kind: 'skipped' }
   const line = check(items, known, number, []) as Line
+  // As it was written, because the order of its members is part of the chain.
+  if (line.kind === 'usage')
+    return { ...line, usage: known.usage as NonNullable<typeof line.usage> }
   if (line.kind === 'record') readRecord(line, number)
   return line
 }
@@ -347,6 +352,10 @@ export async function* exportLines(
 function asVersion1(item: LedgerItem): LedgerItem | undefined {
   // The move to schema 9 makes limits of each account, which limit nothing.
   if (item.kind === 'limits' && item.key === ACCOUNT && item.revision === 0) return undefined
+  if ('actor' in item) {
+    const { actor: _, ...rest } = item
+    return rest
+  }
   const sum =
     item.kind === 'total' ? item.cost : item.kind === 'limits' ? item.limits.cap?.amount : 0n
   if (sum === undefined || sum <= MAX_AMOUNT) return item
@@ -385,6 +394,11 @@ export async function importLines(
   }
   await flush()
   return { lines, added }
+}
+
+/** Items of an export. @throws LineError as {@link importLines} */
+export async function* readItems(texts: AsyncIterable<string>): AsyncGenerator<LedgerItem> {
+  for await (const line of checkedLines(texts)) if (isItem(line)) yield line
 }
 
 /** @throws LineError for a file that is not an export, or only a part of one */

@@ -1,9 +1,17 @@
 /** Keeps the tables of settled calls level with the ledger, and compares them with the ledger's own sums. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
+import {
+  beginChain,
+  ChainCheck,
+  chained,
+  type ChainFault,
+  type NotedPoint,
+} from '../../state/ledger/chain.ts'
 import { transact } from '../../state/sqlite/file.ts'
 import type { BookedRow } from './charge.ts'
 import type {
+  ChainPoint,
   UsageRow,
   LedgerHead,
   LedgerReader,
@@ -35,6 +43,12 @@ export interface UsageDifference {
 interface AccountState {
   seq: number
   request: string
+  /** Place of the chain after that row. */
+  chain: ChainPoint
+  /** The chain begins after this row. */
+  after: number
+  /** Number of the month of the newest row, as in `unitOf`. */
+  month: number
   /** Spend of each key, and bookings: sums of the tables. */
   readonly costs: Map<string, Pico>
   booked: Pico
@@ -55,6 +69,12 @@ export interface Checked {
   readonly differences: readonly UsageDifference[]
   /** Share of the rows that are in the tables. */
   readonly indexed: number
+}
+
+export interface ChainsChecked {
+  readonly accounts: number
+  readonly rows: number
+  readonly faults: readonly ChainFault[]
 }
 
 interface IndexOptions {
@@ -138,18 +158,19 @@ export class LedgerIndex {
     transact(db, () => {
       for (const [account, rows] of following) {
         this.#tables.add(account, rows)
-        this.#remember(account, rows.at(-1)!.seq, rows.at(-1)!.request)
+        addTo(this.#stateOf(account), rows)
+        this.#remember(account)
       }
     })
-    for (const [account, rows] of following) addTo(this.#stateOf(account), rows)
     this.note(others)
   }
 
   /** The row after which rows of an account can be added as they come; undefined where it has to be read. */
   #followedBy(account: string): number | undefined {
     if (this.#closed || this.#busy.has(account)) return undefined
-    const { request, seq, head, differences } = this.#stateOf(account)
-    return request === '' || !head || differences.length > 0 ? undefined : seq
+    const { request, seq, head, differences, chain } = this.#stateOf(account)
+    const isRead = request !== '' && chain.chain !== NO_CHAIN
+    return !isRead || !head || differences.length > 0 ? undefined : seq
   }
 
   /** Compares all heads with the rows read, and reads new rows in the background. */
@@ -191,6 +212,62 @@ export class LedgerIndex {
     }
     this.#tables.renewOverall(true)
     return this.check(undefined, Infinity, true)
+  }
+
+  /** Recomputes every chain from the rows. @param seals noted places, by account */
+  async checkChains(seals: ReadonlyMap<string, readonly NotedPoint[]>): Promise<ChainsChecked> {
+    const { reader, pageRows } = this.#options
+    const faults: ChainFault[] = []
+    let rows = 0
+    const accounts = new Set([...(await reader.heads()).keys(), ...this.#noted(), ...seals.keys()])
+    for (const account of accounts) {
+      const places = [...(seals.get(account) ?? []), ...this.#placesOf(account)]
+      let isWhole = false
+      while (!isWhole) {
+        const base = await reader.base(account)
+        const check = new ChainCheck(account, base, places)
+        let from = base.seq + 1
+        for (let page; !this.#closed; from = page.at(-1)!.seq + 1) {
+          page = await reader.rows(account, from, pageRows)
+          for (const row of page) check.add(row)
+          rows += page.length
+          if (page.length < pageRows) break
+          await nextTurn()
+        }
+        const fault = check.end()
+        // Rows that were folded meanwhile were not read.
+        isWhole = (await reader.base(account)).n === base.n || this.#closed
+        if (fault && isWhole) faults.push(fault)
+      }
+    }
+    return { accounts: accounts.size, rows, faults }
+  }
+
+  /** The chains of accounts with rows in a month, or later. @param month as in `unitOf` */
+  chains(month: number): readonly (readonly [account: string, point: ChainPoint])[] {
+    const select = 'SELECT account, n, chain FROM progress WHERE month >= ? AND n > 0'
+    return this.#options.db
+      .prepare(select)
+      .all(month)
+      .map(({ account, n, chain }) => [String(account), { n: Number(n), chain: String(chain) }])
+  }
+
+  #noted(): string[] {
+    const accounts = 'SELECT account FROM progress WHERE n > 0 UNION SELECT account FROM noted'
+    return this.#options.db
+      .prepare(accounts)
+      .all()
+      .map(({ account }) => String(account))
+  }
+
+  /** Places that this index has noted: of its present reading, and of one before a difference. */
+  #placesOf(account: string): NotedPoint[] {
+    const places = `SELECT n, chain FROM progress WHERE account = ?1 AND n > 0
+      UNION SELECT n, chain FROM noted WHERE account = ?1`
+    return this.#options.db
+      .prepare(places)
+      .all(account)
+      .map(({ n, chain }) => ({ where: 'index', n: Number(n), chain: String(chain) }))
   }
 
   /** Empties the tables, and reads everything again in the background. */
@@ -302,6 +379,7 @@ export class LedgerIndex {
   /** Adds the rows up to a sequence. @returns false where it was ended earlier */
   async #advance(account: string, state: AccountState, last: number): Promise<boolean> {
     const { db, reader, pageRows } = this.#options
+    if (state.chain.chain === NO_CHAIN) await this.#chainAnew(account, state)
     while (!this.#closed) {
       if (state.seq === 0 && state.request === '') await this.#beginAccount(account, state)
       const from = state.request === '' ? state.seq + 1 : state.seq
@@ -319,33 +397,69 @@ export class LedgerIndex {
       if (!newest) return true
       transact(db, () => {
         this.#tables.add(account, rows)
-        this.#remember(account, newest.seq, newest.request)
+        addTo(state, rows)
+        this.#remember(account)
       })
-      addTo(state, rows)
       await nextTurn()
     }
     return false
   }
 
+  /** Makes the chain up to the last row in the tables. */
+  async #chainAnew(account: string, state: AccountState): Promise<void> {
+    const { reader, pageRows } = this.#options
+    const { seq, ...base } = await reader.base(account)
+    let chain: ChainPoint = base
+    for (let from = seq + 1; !this.#closed;) {
+      const page = await reader.rows(account, from, pageRows)
+      const rows = page.filter((row) => row.seq <= state.seq)
+      for (const row of rows) chain = chained(chain, row)
+      state.month = rows.reduce(
+        (month, { at }) => Math.max(month, unitOf('month', at)),
+        state.month,
+      )
+      if (rows.length < pageRows) break
+      from = page.at(-1)!.seq + 1
+      await nextTurn()
+    }
+    state.chain = chain
+    state.after = seq
+    this.#remember(account)
+  }
+
   /** Folded rows of an account come first. */
   async #beginAccount(account: string, state: AccountState): Promise<void> {
-    const totals = await this.#options.reader.totals(account)
-    transact(this.#options.db, () => {
-      this.#tables.addFolded(account, totals)
-      this.#remember(account, 0, BEGUN)
-    })
+    const { db, reader } = this.#options
+    const totals = await reader.totals(account)
+    const { seq, ...chain } = await reader.base(account)
+    // Bookings before the base are read, and its chain has them already.
+    state.after = seq
+    state.chain = chain
     state.request = BEGUN
+    transact(db, () => {
+      this.#tables.addFolded(account, totals)
+      this.#remember(account)
+    })
     this.#sum(account, state)
   }
 
-  #remember(account: string, seq: number, request: string): void {
-    const put = 'INSERT OR REPLACE INTO progress VALUES (?, ?, ?)'
-    this.#options.db.prepare(put).run(account, seq, request)
+  #remember(account: string): void {
+    const { seq, request, chain, after, month } = this.#stateOf(account)
+    const put = 'INSERT OR REPLACE INTO progress VALUES (?, ?, ?, ?, ?, ?, ?)'
+    this.#options.db.prepare(put).run(account, seq, request, chain.n, chain.chain, after, month)
   }
 
   #reset(account: string, state: AccountState): void {
-    transact(this.#options.db, () => this.#tables.remove(account))
+    const { n, chain } = state.chain
+    transact(this.#options.db, () => {
+      this.#tables.remove(account)
+      // Changed rows may have made this reading necessary: what was read before proves it.
+      const note = 'INSERT OR IGNORE INTO noted VALUES (?, ?, ?)'
+      if (n > 0) this.#options.db.prepare(note).run(account, n, chain)
+    })
     state.seq = 0
+    state.chain = beginChain(account)
+    state.month = 0
     state.request = ''
     state.head = undefined
     this.#sum(account, state)
@@ -355,11 +469,16 @@ export class LedgerIndex {
     const loaded = this.#accounts.get(account)
     if (loaded) return loaded
     const progress = this.#options.db
-      .prepare('SELECT seq, request FROM progress WHERE account = ?')
+      .prepare('SELECT * FROM progress WHERE account = ?')
       .get(account)
     const state: AccountState = {
       seq: Number(progress?.seq ?? 0),
       request: String(progress?.request ?? ''),
+      chain: progress
+        ? { n: Number(progress.n), chain: String(progress.chain) }
+        : beginChain(account),
+      after: Number(progress?.after ?? 0),
+      month: Number(progress?.month ?? 0),
       costs: new Map(),
       booked: 0n,
       head: undefined,
@@ -413,11 +532,17 @@ function addTo(state: AccountState, rows: readonly ReadRow[]): void {
   const newest = rows.at(-1)!
   state.seq = newest.seq
   state.request = newest.request
-  for (const { kind, key = '', cost } of rows) {
+  for (const row of rows) {
+    const { kind, key = '', cost, seq, at } = row
+    if (seq > state.after) state.chain = chained(state.chain, row)
+    state.month = Math.max(state.month, unitOf('month', at))
     if (kind === 'usage') state.costs.set(key, (state.costs.get(key) ?? 0n) + cost)
     else state.booked -= cost
   }
 }
+
+/** Chain of an account in tables of an earlier release. */
+export const NO_CHAIN = ''
 
 /** Request of the last row of an account that has none yet. */
 const BEGUN = '-'
@@ -492,16 +617,16 @@ export class SettledTables {
     this.#countTagged = db.prepare(
       'SELECT count(DISTINCT value) AS values_ FROM tagged WHERE unit = ? AND account = ? AND kind = ?',
     )
-    this.#book = db.prepare('INSERT INTO booking VALUES (?, ?, ?, ?, ?, ?, ?)')
+    this.#book = db.prepare('INSERT INTO booking VALUES (?, ?, ?, ?, ?, ?, ?, ?)')
   }
 
   add(account: string, rows: readonly ReadRow[]): void {
     const calls = new Map<string, SettledCalls>()
     for (const row of rows) {
-      const { seq, kind, request, at, cost, note } = row
+      const { seq, kind, request, at, cost, note, actor } = row
       if (kind === 'usage') addCall(calls, account, row)
       else if (kind !== 'orphan') {
-        this.#book.run(account, seq, at, kind, -cost, request, note ?? null)
+        this.#book.run(account, seq, at, kind, -cost, request, note ?? null, actor ?? null)
       }
     }
     this.#addCalls(account, [...calls.values()])
@@ -727,4 +852,5 @@ const OF_THE_LEDGER = [
   'tagged',
   'booking',
   'progress',
+  'noted',
 ]

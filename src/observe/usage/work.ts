@@ -5,12 +5,15 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlit
 import type { OpenAnnouncements } from '../../state/announcements.ts'
 import type { LedgerReader, RequestId, LedgerSource } from '../../state/ledger/ledger.ts'
 import { callsIn, type DecidedRule } from '../record.ts'
+import type { NotedPoint } from '../../state/ledger/chain.ts'
 import type { ThreadWork } from '../../threads/client.ts'
 import { CalledTables, SharedCalls } from './called.ts'
 import { chargeOf, rowsIn, type ChargeOfCall } from './charge.ts'
 import {
   LedgerIndex,
   type Checked,
+  type ChainsChecked,
+  NO_CHAIN,
   type UsageDifference,
   wholeOf,
   type Halves,
@@ -132,6 +135,11 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
     }
     if ('lastUsed' in question) return lastUses(tables.db, question.lastUsed)
     if ('verify' in question) return proven(await index.verify(), undefined)
+    if ('chains' in question) {
+      await index.check(undefined, Infinity, true)
+      return index.chains(unitOf('month', question.chains))
+    }
+    if ('checkChains' in question) return index.checkChains(question.checkChains)
     return index.rebuild()
   }
 
@@ -217,7 +225,7 @@ async function exchange({ shared }: Opened): Promise<void> {
 }
 
 /** Raised when files of the previous version cannot be continued. */
-const VERSION = 3
+const VERSION = 4
 
 const columns = (names: readonly string[], type: string) =>
   names.map((name) => `${name} ${type}`).join(', ')
@@ -244,6 +252,11 @@ const CALLED_VALUES = columns(CALLED_SUMS, 'INTEGER NOT NULL DEFAULT 0')
 
 const OVERALL = tables(SETTLED_OVERALL, SETTLED_VALUES) + tables(CALLED_OVERALL, CALLED_VALUES)
 
+/** The chain of an account before it was read again. */
+const NOTED = `
+  CREATE TABLE noted (account TEXT NOT NULL PRIMARY KEY, n INTEGER NOT NULL,
+    chain TEXT NOT NULL) STRICT, WITHOUT ROWID;`
+
 const SCHEMA = `
   ${tables(SETTLED, SETTLED_VALUES)}
   ${tables(CALLED, CALLED_VALUES)}
@@ -254,11 +267,13 @@ const SCHEMA = `
     PRIMARY KEY (unit, account, kind, value, key)) STRICT, WITHOUT ROWID;
   CREATE INDEX tagged_account ON tagged (account, unit);
   CREATE TABLE booking (account TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL,
-    kind TEXT NOT NULL, amount INTEGER NOT NULL, reference TEXT NOT NULL, note TEXT,
+    kind TEXT NOT NULL, amount INTEGER NOT NULL, reference TEXT NOT NULL, note TEXT, actor TEXT,
     PRIMARY KEY (account, seq)) STRICT, WITHOUT ROWID;
-  -- The last row of an account that is in the tables.
+  -- The last row of an account that is in the tables, and the chain from the row after the base to it.
   CREATE TABLE progress (account TEXT NOT NULL PRIMARY KEY, seq INTEGER NOT NULL,
-    request TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    request TEXT NOT NULL, n INTEGER NOT NULL, chain TEXT NOT NULL, after INTEGER NOT NULL,
+    month INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+  ${NOTED}
   CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
   PRAGMA user_version = ${VERSION};`
 
@@ -331,6 +346,7 @@ function openFile(file: string): DatabaseSync {
     if (Number(version) > VERSION) throw new Error(`${file} was written by a newer version`)
     if (version === 0) db.exec(`BEGIN; ${SCHEMA}; COMMIT`)
     if (version === 1 || version === 2) renew(db, version)
+    if (Number(version) > 0 && Number(version) < VERSION) addChains(db)
     db.exec(ADDED)
     return db
   } catch (error) {
@@ -354,8 +370,21 @@ function renew(db: DatabaseSync, version: number): void {
       addUp(db, SETTLED, SETTLED_OVERALL, SETTLED_SUMS)
       addUp(db, CALLED, CALLED_OVERALL, CALLED_SUMS)
     }
-    db.exec(`PRAGMA user_version = ${VERSION}`)
+    db.exec('PRAGMA user_version = 3')
   })
+}
+
+/** Adds what chains need. Their rows are read again, because files of version 3 have none. */
+function addChains(db: DatabaseSync): void {
+  transact(db, () =>
+    db.exec(`ALTER TABLE booking ADD COLUMN actor TEXT;
+      ALTER TABLE progress ADD COLUMN n INTEGER NOT NULL DEFAULT 0;
+      ALTER TABLE progress ADD COLUMN chain TEXT NOT NULL DEFAULT '${NO_CHAIN}';
+      ALTER TABLE progress ADD COLUMN after INTEGER NOT NULL DEFAULT 0;
+      ALTER TABLE progress ADD COLUMN month INTEGER NOT NULL DEFAULT 0;
+      ${NOTED}
+      PRAGMA user_version = ${VERSION}`),
+  )
 }
 
 // Sums of decisions of guards, and of failures of vendors. They cover this gateway, and may miss calls.
@@ -641,6 +670,13 @@ export interface UsageQuestions {
   }
   lastUsed: { readonly ask: readonly AccountKey[] | 'all'; readonly answer: readonly LastUse[] }
   verify: { readonly ask: true; readonly answer: Proven<undefined> }
+  /** Chains of accounts with rows in the month of a moment, ms since epoch, or later. */
+  chains: { readonly ask: number; readonly answer: ReturnType<LedgerIndex['chains']> }
+  /** Recomputes all chains. It asks with noted places by account. */
+  checkChains: {
+    readonly ask: ReadonlyMap<string, readonly NotedPoint[]>
+    readonly answer: ChainsChecked
+  }
   /** Reads the whole ledger again, in the background. */
   rebuild: { readonly ask: true; readonly answer: undefined }
 }

@@ -154,6 +154,7 @@ async function topUp(
     account,
     amount,
     reference,
+    actor: request.actor.id,
     ...(remark !== undefined && { note: remark }),
   })
   const booking = { booked, account, amount, reference }
@@ -176,7 +177,13 @@ async function adjust(
   }: ReturnType<typeof readNew<typeof adjustment>> & { readonly reference: string },
 ) {
   const amount = usd.startsWith('-') ? -parsePico(usd.slice(1)) : parsePico(usd)
-  const booked = request.runtime.ledger.adjust({ account, amount, reference, reason })
+  const booked = request.runtime.ledger.adjust({
+    account,
+    amount,
+    reference,
+    reason,
+    actor: request.actor.id,
+  })
   const answer = await answerTo(request, { booked, account, amount, reference }, {})
   const after = { usd: formatPico(amount), reference, reason }
   if (!answer.body.data.duplicate) {

@@ -1,6 +1,9 @@
 import * as v from 'valibot'
 import { LedgerDoubted } from '../../errors/errors.ts'
 import { formatPico, usdJson } from '../../money/money.ts'
+import { indexOf } from './usage.ts'
+import { noted } from '../../observe/usage/seals.ts'
+import type { ChainFault, NotedPoint } from '../../state/ledger/chain.ts'
 import { StateChanged } from '../../state/ledger/doubt.ts'
 import { note } from './audit.ts'
 import { outboxView, quarantinedView } from './views.ts'
@@ -32,6 +35,7 @@ import { moment } from './resources/settings.ts'
 export const ledgerRoutes: Routes = {
   '/accounts/:id/ledger': { GET: needs('read', listRows) },
   '/ledger/verify': { GET: needs('read', verify) },
+  '/ledger/seals': { GET: needs('read', listSeals) },
   '/ledger/orphans': { GET: needs('read', listOrphans) },
   '/ledger/state': { GET: needs('read', async ({ runtime }) => stateOf(runtime)) },
   '/ledger/accept': { POST: needs('config', accept) },
@@ -171,12 +175,62 @@ async function verify(request: AdminRequest): Promise<Answer> {
     stored: usdJson(stored),
     recomputed: usdJson(recomputed),
   }))
+  if (request.query.get('chain') === 'true') return verifyChain(request)
   if (request.query.get('prices') !== 'true') {
     return { body: { data: { ok: found.length === 0, discrepancies } } }
   }
   const prices = await pricesChecked(request)
   const ok = found.length === 0 && prices.wrong.length === 0
   return { body: { data: { ok, discrepancies, prices } } }
+}
+
+/**
+ * Recomputes the chain of each account from its rows, and compares it with the seals of months and with what this gateway's index of
+ * usage has read before.
+ */
+async function verifyChain({ runtime }: AdminRequest): Promise<Answer> {
+  const { records, audit } = runtime
+  const { seals, months } = await noted(records)
+  const { accounts, rows, faults } = await indexOf(runtime).ask('checkChains', seals)
+  const audited = new Map<unknown, unknown>()
+  const entries = await audit.list({ action: 'ledger.seal' }, undefined, MOST_SEALS)
+  for (const { object, changes } of entries) audited.set(object, changes.root?.after)
+  const roots = months.map(({ month, root, recomputed }) => {
+    const isAudited = audited.get(`month:${month}`) === root
+    return { month: monthText(month), root, ok: isAudited && root === recomputed }
+  })
+  const chain = { accounts, rows, months: roots, faults: faults.map(faultView) }
+  const ok = faults.length === 0 && roots.every((root) => root.ok)
+  return { body: { data: { ok, discrepancies: [], chain } } }
+}
+
+/** Seals of months, which prove rows of an export too. */
+async function listSeals({ runtime }: AdminRequest): Promise<Answer> {
+  const { seals, months } = await noted(runtime.records)
+  const data = {
+    months: months.map(({ month, root, at }) => ({
+      month: monthText(month),
+      root,
+      at: moment(at),
+    })),
+    seals: [...seals].flatMap(([account_id, places]) =>
+      places.map(({ where, n, chain }) => ({ account_id, month: monthText(where), n, chain })),
+    ),
+  }
+  return { body: { data } }
+}
+
+/** Seals of a hundred years. */
+const MOST_SEALS = 1200
+
+function faultView({ account, after, before, rows }: ChainFault) {
+  const place = ({ where, n }: NotedPoint) => ({ at: monthText(where), rows: n })
+  return { account_id: account, after: place(after), before: place(before), rows }
+}
+
+/** @param where a month as `YYYYMM`, or another place */
+function monthText(where: string): string {
+  return /^\d{6}$/.test(where) ? `${where.slice(0, 4)}-${where.slice(4)}` : where
 }
 
 /** Prices every row again. `recomputed` is null where another tier would have applied. */
@@ -231,7 +285,17 @@ function readCursor(value: string | null): number | undefined {
  * A row of the ledger. `amount_usd` is its effect on the balance: the rows of an account add up to its balance, unless some
  * were folded.
  */
-function rowView({ seq, kind, request, key, at, cost, usage, note }: LedgerRow): LedgerEntry {
+function rowView({
+  seq,
+  kind,
+  request,
+  key,
+  at,
+  cost,
+  usage,
+  note,
+  actor,
+}: LedgerRow): LedgerEntry {
   const isBooking = kind === 'top-up' || kind === 'adjust'
   return {
     seq,
@@ -240,6 +304,7 @@ function rowView({ seq, kind, request, key, at, cost, usage, note }: LedgerRow):
     at: moment(at),
     amount_usd: usdJson(-cost),
     ...(kind === 'adjust' ? { reason: note } : { note }),
+    ...(actor !== undefined && { actor }),
     usage: usage && {
       at: moment(usage.at),
       endpoint: usage.endpoint,

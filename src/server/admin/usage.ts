@@ -110,7 +110,7 @@ async function showBalance({ runtime, id, query }: AdminRequest): Promise<Answer
   return { body: { data: result.map(balanceView), rollup, ledger: agreementView(checked) } }
 }
 
-function indexOf({ usage }: Runtime): UsageIndex {
+export function indexOf({ usage }: Runtime): UsageIndex {
   if (usage) return usage
   throw new NotFound('not_found', 'There is no index of usage: log.usage is false.')
 }

@@ -8,7 +8,7 @@ import type { RowItem, TotalItem } from './ledger.ts'
 export const RECEIPT_HOURS = 48
 
 const HOUR_MS = 3_600_000
-const COMPARED = ['key', 'day', 'at', 'cost', 'usage', 'note'] as const
+const COMPARED = ['key', 'day', 'at', 'cost', 'usage', 'note', 'actor'] as const
 
 /** Upper bounds of a fold; a usage row has to be below both. */
 interface FoldBounds {
@@ -45,7 +45,11 @@ export async function* inOrder(
 
 /** @throws RangeError when the stored row differs from the one to be imported */
 export function checkSameRow(item: RowItem, stored: RowItem): void {
-  const other = COMPARED.find((name) => !isDeepStrictEqual(plain(item[name]), plain(stored[name])))
+  const other = COMPARED.find((name) => {
+    // Earlier releases export no actor.
+    if (name === 'actor' && item.actor === undefined) return false
+    return !isDeepStrictEqual(plain(item[name]), plain(stored[name]))
+  })
   if (other === undefined) return
   throw new RangeError(`${nameOf(item)} is stored already, with another ${WORDS[other]}`)
 }
@@ -83,6 +87,7 @@ const WORDS = {
   cost: 'amount',
   usage: 'usage',
   note: 'note',
+  actor: 'actor',
 } as const
 
 /** The value in its JSON form: without members that are undefined. */

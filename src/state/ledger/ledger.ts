@@ -223,6 +223,7 @@ export interface TopUp {
   /** Idempotency key: a reference is booked once per account. */
   readonly reference: string
   readonly note?: string
+  readonly actor?: string
 }
 
 export interface Adjustment {
@@ -232,6 +233,7 @@ export interface Adjustment {
   /** Idempotency key: a reference is booked once per account. Top-ups have references of their own. */
   readonly reference: string
   readonly reason: string
+  readonly actor?: string
 }
 
 /** Version of what both engines store. Gateways with the same number run beside each other. */
@@ -296,6 +298,8 @@ export interface LedgerRow {
   readonly usage?: UsageRow
   /** The note of a top-up, the reason of an adjustment. */
   readonly note?: string
+  /** Id of the person, token or part of the gateway that made a booking; absent in bookings of earlier releases. */
+  readonly actor?: string
 }
 
 /** The row of a call that was never settled: its gateway was killed, or lost its lease and did not come back. */
@@ -369,6 +373,8 @@ export interface Ledger {
   settle(settlement: Settlement): Promise<Settled>
   /** Called once with each charge that this engine has booked, including deferred ones. */
   onBooked: (charge: BookedCharge) => void
+  /** Called where the store had lost bookings that it had confirmed, and has them again. */
+  onReplayed: (bookings: number) => void
   /**
    * Sets a deferred settlement whose answer was not sent to 0, unless it was booked meanwhile. Resolves with `deferred` and 0,
    * or with the receipt. Never rejects.
@@ -509,6 +515,19 @@ export interface LedgerHead {
   readonly lifetime: ReadonlyMap<string, Pico>
 }
 
+/** A place in the history of an account: after `n` rows their chain (`chain.ts`) is `chain`. */
+export interface ChainPoint {
+  readonly n: number
+  /** SHA-256, 64 hex digits. */
+  readonly chain: string
+}
+
+/** The place before the first row of an account that can still be read: rows before it were folded. */
+export interface ChainBase extends ChainPoint {
+  /** `seq` of the last row before it. Bookings up to it are still there. */
+  readonly seq: number
+}
+
 /** Reads only. Every method throws where the ledger cannot be read. */
 export interface LedgerReader {
   /** Whether several gateways book in it: reading all heads takes time then. */
@@ -520,6 +539,8 @@ export interface LedgerReader {
   /** The row of a call; undefined where none was booked, or it was folded. */
   charge(account: string, request: RequestId): Promise<ReadRow | undefined>
   totals(account: string): Promise<readonly FoldedTotal[]>
+  /** The place of the chain before the account's first row that was not folded. */
+  base(account: string): Promise<ChainBase>
   close(): Promise<void>
 }
 

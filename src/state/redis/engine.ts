@@ -153,6 +153,7 @@ export class RedisLedger implements Ledger {
   /** Leases that could not be released, with the time of the attempt, steady ms. */
   readonly #unreleased = new Map<Leave, number>()
   onBooked: (charge: BookedCharge) => void = () => {}
+  onReplayed: (bookings: number) => void = () => {}
 
   constructor(
     connection: RedisConnection,
@@ -180,6 +181,7 @@ export class RedisLedger implements Ledger {
       },
       ledger: () => (beat.isOpen ? beat.known?.id : undefined),
       wasIts: (id) => this.#wasIts(id),
+      replayed: (bookings) => this.onReplayed(bookings),
       log,
     })
     const now = () => Date.now()
@@ -268,10 +270,11 @@ export class RedisLedger implements Ledger {
    * @throws RangeError for an amount out of bounds; Unavailable when Redis does not answer: the top-up may be booked
    * then or not, and can be repeated
    */
-  async topUp({ account, amount, reference, note }: TopUp): Promise<Settled> {
+  async topUp({ account, amount, reference, note, actor = '' }: TopUp): Promise<Settled> {
     checkAmount('a top-up', amount, 1n)
     const keys = keysOf(account, 'book', 'u', 't')
-    const args = [reference, `${amount}`, note === undefined ? '' : JSON.stringify({ note })]
+    const body = note === undefined ? '' : JSON.stringify({ note })
+    const args = [reference, `${amount}`, body, actor]
     const book = async () => {
       const reply = await this.#ask(() => this.#store.topUp(...keys, ...args))
       const settled = toSettled(reply)
@@ -287,10 +290,10 @@ export class RedisLedger implements Ledger {
    * @throws RangeError for an amount out of bounds; Unavailable when Redis does not answer: the adjustment may be
    * booked then or not, and can be repeated
    */
-  async adjust({ account, amount, reference, reason }: Adjustment): Promise<Settled> {
+  async adjust({ account, amount, reference, reason, actor = '' }: Adjustment): Promise<Settled> {
     checkAdjustment(amount)
     const keys = keysOf(account, 'book', 'u', 'a')
-    const args = [reference, `${amount}`, `${-amount}`, JSON.stringify({ note: reason })]
+    const args = [reference, `${amount}`, `${-amount}`, JSON.stringify({ note: reason }), actor]
     const book = async () => {
       const reply = await this.#ask(() => this.#store.adjust(...keys, ...args))
       return toSettled(reply)

@@ -344,12 +344,12 @@ export class RedisImport {
   }
 
   #write(item: RowItem): Promise<ScriptReply> {
-    const { account, kind, request, key = '', cost, day = '', at, usage, note } = item
+    const { account, kind, request, key = '', cost, day = '', at, usage, note, actor = '' } = item
     const body = usage ?? (note === undefined ? undefined : { note })
     const text = body === undefined ? '' : JSON.stringify(body)
     const references = kind === 'adjust' ? 'a' : 't'
     const keys = keysOf(account, 'book', 'u', `r:${request}`, references)
-    const args = [kind, request, key, `${cost}`, day, `${at}`, text]
+    const args = [kind, request, key, `${cost}`, day, `${at}`, text, actor]
     return this.#connection.ask(() => this.#store.takeRow(...keys, ...args))
   }
 

@@ -29,6 +29,8 @@ interface OutboxOptions {
   readonly ledger: () => string | undefined
   /** Whether the present ledger was accepted in the place of another one. */
   readonly wasIts: (ledger: string) => Promise<boolean>
+  /** Called where Redis had lost confirmed bookings, which are booked again. */
+  readonly replayed: (bookings: number) => void
   readonly log: Log
 }
 
@@ -403,6 +405,7 @@ export class Outbox {
     }
     if (lost > 0) {
       this.#log.warn(`Redis had lost ${lost} bookings; they are booked again`)
+      this.#options.replayed(lost)
     }
   }
 

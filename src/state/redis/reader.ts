@@ -1,6 +1,7 @@
 /** Reads the rows and sums of the ledger that gateways share, through a connection of its own. */
 import { timeOf } from '../ids.ts'
 import type {
+  ChainBase,
   Log,
   RequestId,
   FoldedTotal,
@@ -8,6 +9,7 @@ import type {
   LedgerReader,
   ReadRow,
 } from '../ledger/ledger.ts'
+import { beginChain } from '../ledger/chain.ts'
 import { connect, keysOf, rowsKey, type RedisConnection } from './connection.ts'
 import { toPico } from './replies.ts'
 import { LEDGER } from './schema.ts'
@@ -45,7 +47,9 @@ class RedisReader implements LedgerReader {
 
   async id(): Promise<string> {
     const { client } = this.#connection
-    return (await this.#connection.ask(() => client.hget(LEDGER, 'id'))) ?? ''
+    const [id, epoch] = await this.#connection.ask(() => client.hmget(LEDGER, 'id', 'epoch'))
+    // A store that was accepted in the place of a newer one has other rows.
+    return Number(epoch ?? 0) === 0 ? (id ?? '') : `${id}/${epoch}`
   }
 
   async heads(accounts?: readonly string[]): Promise<ReadonlyMap<string, LedgerHead>> {
@@ -96,6 +100,10 @@ class RedisReader implements LedgerReader {
     const [key = ''] = keysOf(account, 'f')
     const { client } = this.#connection
     return [...totalsIn(await this.#connection.ask(() => client.hgetall(key)))]
+  }
+
+  async base(account: string): Promise<ChainBase> {
+    return beginChain(account)
   }
 
   async close(): Promise<void> {

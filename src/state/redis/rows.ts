@@ -123,7 +123,7 @@ function seqOf(id: string): number {
 }
 
 function toRow(id: string, pairs: readonly string[]): DatedRow {
-  const [kind = '', request = '', key, cost = '', day = '', at, body] = pairs.filter(
+  const [kind = '', request = '', key, cost = '', day = '', at, body, actor] = pairs.filter(
     (_, i) => i % 2,
   )
   const row = {
@@ -134,6 +134,7 @@ function toRow(id: string, pairs: readonly string[]): DatedRow {
     at: Number(at),
     cost: BigInt(cost),
     ...(body && readBody(kind, JSON.parse(body))),
+    ...(actor && { actor }),
   }
   return { row, day }
 }

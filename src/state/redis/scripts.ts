@@ -229,25 +229,25 @@ if renewed > 0 then call('HSET', book, 'last', text(time)) end
 `
 
 const TOP_UP = `
-local reference, amount, note = ARGV[1], ARGV[2], ARGV[3]
+local reference, amount, note, actor = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local booked = call('HGET', references, reference)
 if booked then return { 'duplicate', booked, call('HGET', book, 'bal') } end
 load({ 'seq', 'bal', 'avail', 'in' })
 credit(amount)
 call('HSET', references, reference, amount)
-write('top-up', reference, '', '-' .. amount, '', text(now), note)
+write('top-up', reference, '', '-' .. amount, '', text(now), note, actor)
 save()
 return { 'charged', amount, fields.bal }
 `
 
 const CORRECT = `
-local reference, amount, cost, reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local reference, amount, cost, reason, actor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local booked = call('HGET', references, reference)
 if booked then return { 'duplicate', booked, call('HGET', book, 'bal') } end
 load({ 'seq', 'bal', 'avail' })
 adjust(amount)
 call('HSET', references, reference, cost)
-write('adjust', reference, '', cost, '', text(now), reason)
+write('adjust', reference, '', cost, '', text(now), reason, actor)
 save()
 return { 'charged', cost, fields.bal }
 `
@@ -281,7 +281,7 @@ return { own.count, own.reset, all.count, all.reset, today }
 
 const TAKE_ROW = `
 local kind, request, key, cost = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local day, at, body = ARGV[5], ARGV[6], ARGV[7]
+local day, at, body, actor = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 if kind == 'usage' then
   if call('EXISTS', receipt) == 1 then return { 'there' } end
   post(key, nil, day, cost)
@@ -295,7 +295,7 @@ if kind == 'top-up' or kind == 'adjust' then
   if kind == 'top-up' then credit(amount) else adjust(amount) end
   call('HSET', references, request, kind == 'top-up' and amount or cost)
 end
-local seq = write(kind, request, key, cost, day, at, body)
+local seq = write(kind, request, key, cost, day, at, body, actor)
 save()
 return { 'taken', seq }
 `
@@ -449,10 +449,13 @@ end
 
 /** Appends a row. The caller has read `seq`, and saves it. */
 const ROW = `
-local function write(kind, request, key, cost, day, at, body)
+local function write(kind, request, key, cost, day, at, body, actor)
   count('seq', 1)
-  call('XADD', rows, fields.seq .. '-0', 'kind', kind, 'request', request, 'key', key, 'cost', cost, 'day', day,
-    'at', at, 'body', body)
+  local row = { 'kind', kind, 'request', request, 'key', key, 'cost', cost, 'day', day, 'at', at, 'body', body }
+  if actor and actor ~= '' then
+    row[15], row[16] = 'actor', actor
+  end
+  call('XADD', rows, fields.seq .. '-0', unpack(row))
   return fields.seq
 end
 `

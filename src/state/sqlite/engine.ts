@@ -543,6 +543,7 @@ export class SqliteLedger implements Ledger {
   readonly #place: string
   #doubt: Doubt | undefined
   onBooked: (charge: BookedCharge) => void = () => {}
+  onReplayed: (bookings: number) => void = () => {}
 
   constructor(parts: {
     readonly client: WorkerClient
@@ -648,11 +649,11 @@ export class SqliteLedger implements Ledger {
    * Counts only once it is on disk: money that a crash could take away is not lent. The answer's `cost` is the negative amount.
    * @throws Unavailable while the disk cannot be written; RangeError for an amount out of bounds
    */
-  async topUp({ account, amount, reference, note }: TopUp): Promise<Settled> {
+  async topUp(topUp: TopUp): Promise<Settled> {
+    const { account, amount } = topUp
     checkAmount('a top-up', amount, 1n)
     this.#checkWritable()
-    const credit = { reference, account, amount, at: this.#clock.now(), note }
-    return this.#client.write('topUp', [credit], (result) => {
+    return this.#client.write('topUp', [{ ...topUp, at: this.#clock.now() }], (result) => {
       const { fresh, cost } = valueOf(result)
       const book = this.#books.of(account)
       if (fresh) book.credit(amount)
@@ -664,11 +665,11 @@ export class SqliteLedger implements Ledger {
    * Counts only once it is on disk. The answer's `cost` is the negative amount.
    * @throws Unavailable while the disk cannot be written; RangeError for an amount out of bounds
    */
-  async adjust({ account, amount, reference, reason }: Adjustment): Promise<Settled> {
+  async adjust(adjustment: Adjustment): Promise<Settled> {
+    const { account, amount } = adjustment
     checkAdjustment(amount)
     this.#checkWritable()
-    const correction = { reference, account, amount, at: this.#clock.now(), reason }
-    return this.#client.write('adjust', [correction], (result) => {
+    return this.#client.write('adjust', [{ ...adjustment, at: this.#clock.now() }], (result) => {
       const { fresh, cost } = valueOf(result)
       const book = this.#books.of(account)
       if (fresh) book.adjust(amount)

@@ -2,7 +2,15 @@
 import { statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { fromStoredSum, type StoredSum } from '../../money/money.ts'
-import type { RequestId, FoldedTotal, LedgerHead, LedgerReader, ReadRow } from '../ledger/ledger.ts'
+import type {
+  ChainBase,
+  RequestId,
+  FoldedTotal,
+  LedgerHead,
+  LedgerReader,
+  ReadRow,
+} from '../ledger/ledger.ts'
+import { beginChain } from '../ledger/chain.ts'
 import { all, OWNERS, readBody, type TotalColumns, type UsageColumns } from './sql.ts'
 
 const BUSY_TIMEOUT_MS = 2000
@@ -62,6 +70,10 @@ export class SqliteReader implements LedgerReader {
     }))
   }
 
+  async base(account: string): Promise<ChainBase> {
+    return beginChain(account)
+  }
+
   async close(): Promise<void> {
     this.#close()
   }
@@ -87,7 +99,7 @@ export class SqliteReader implements LedgerReader {
 
 type RowColumns = Omit<UsageColumns, 'account'> & { readonly seq: bigint }
 
-function toRow({ seq, kind, request, key, day, at, cost, body }: RowColumns): ReadRow {
+function toRow({ seq, kind, request, key, day, at, cost, body, actor }: RowColumns): ReadRow {
   return {
     seq: Number(seq),
     kind,
@@ -97,10 +109,11 @@ function toRow({ seq, kind, request, key, day, at, cost, body }: RowColumns): Re
     at: Number(at),
     cost,
     ...readBody(kind, body),
+    ...(actor !== null && { actor }),
   }
 }
 
-const ROW = 'SELECT seq, kind, request, key, day, at, cost, body FROM usage'
+const ROW = 'SELECT seq, kind, request, key, day, at, cost, body, actor FROM usage'
 
 function prepare(db: DatabaseSync) {
   return {

@@ -41,6 +41,7 @@ export interface UsageColumns {
   readonly day: string | null
   readonly at: bigint
   readonly body: string | null
+  readonly actor: string | null
 }
 
 export interface TotalColumns extends StoredSum {
@@ -125,6 +126,7 @@ export type NewRow = readonly [
   day: string | null,
   at: number,
   body: string | null,
+  actor: string | null,
 ]
 
 /** Adds a row. @returns false where one of its request, kind and account exists */
@@ -231,6 +233,7 @@ export function toRowItem({
   day,
   at,
   body,
+  actor,
 }: UsageColumns): RowItem {
   return {
     kind,
@@ -241,6 +244,7 @@ export function toRowItem({
     at: Number(at),
     cost,
     ...readBody(kind, body),
+    ...(actor !== null && { actor }),
   }
 }
 
@@ -292,8 +296,8 @@ export function prepare(db: DatabaseSync) {
     undo: db.prepare('ROLLBACK TO one'),
 
     insert: db.prepare(
-      `INSERT INTO usage (seq, kind, request, account, key, cost, day, at, body)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (request, kind, account) DO NOTHING`,
+      `INSERT INTO usage (seq, kind, request, account, key, cost, day, at, body, actor)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (request, kind, account) DO NOTHING`,
     ),
     newest: db.prepare('SELECT ifnull(max(seq), 0) AS seq FROM usage WHERE account = ?'),
     booked: db.prepare('SELECT cost FROM usage WHERE request = ? AND kind = ? AND account = ?'),
@@ -321,12 +325,12 @@ export function prepare(db: DatabaseSync) {
     ),
 
     rows: db.prepare(
-      `SELECT seq, kind, request, key, at, cost, body FROM usage
+      `SELECT seq, kind, request, key, at, cost, body, actor FROM usage
        WHERE account = ? AND seq < ? ORDER BY seq DESC LIMIT ?`,
     ),
     owners: db.prepare(OWNERS),
     orphans: db.prepare(
-      `SELECT account, seq, kind, request, key, at, cost, body FROM usage
+      `SELECT account, seq, kind, request, key, at, cost, body, actor FROM usage
        WHERE kind = 'orphan' AND seq < ?1 AND (?2 IS NULL OR account = ?2) AND NOT EXISTS (
          SELECT 1 FROM usage AS late
          WHERE late.request = usage.request AND late.kind = 'usage' AND late.account = usage.account

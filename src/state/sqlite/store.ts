@@ -207,29 +207,30 @@ export class Store {
     ...[request, account, key, day, cost, at, body]: Charge
   ): Charged | { readonly before: Pico } {
     const previous = this.#newestOf(account)
-    const booked = this.#book('usage', request, account, key, cost, day, at, body)
+    const booked = this.#book('usage', request, account, key, cost, day, at, body, null)
     if (!booked.fresh) return { before: booked.cost }
     this.#costs.add(account, key, day, cost)
     return [cost, this.#sql.numbers.last, previous]
   }
 
-  topUp({ reference, account, amount, at, note }: Credit): Booked {
+  topUp({ reference, account, amount, at, note, actor }: Credit): Booked {
     const body = writeBody({ ...(note !== undefined && { note }) })
-    const row = [reference, account, null, -amount, null, at, body] as const
+    const row = [reference, account, null, -amount, null, at, body, actor ?? null] as const
     const booked = this.#book('top-up', ...row)
     if (booked.fresh) credit(this.#sql, account, amount)
     return booked
   }
 
-  adjust({ reference, account, amount, at, reason }: Correction): Booked {
-    const row = [reference, account, null, -amount, null, at, writeBody({ note: reason })] as const
+  adjust({ reference, account, amount, at, reason, actor }: Correction): Booked {
+    const body = writeBody({ note: reason })
+    const row = [reference, account, null, -amount, null, at, body, actor ?? null] as const
     const booked = this.#book('adjust', ...row)
     if (booked.fresh) adjust(this.#sql, account, amount)
     return booked
   }
 
   orphan(request: string, account: string, key: string, at: number): void {
-    this.#book('orphan', request, account, key, 0n, null, at, null)
+    this.#book('orphan', request, account, key, 0n, null, at, null, null)
   }
 
   /** Stores limits, unless the stored revision is higher. */
@@ -458,10 +459,11 @@ interface Owned {
   readonly account: string
 }
 
-function toStoredRow<Row extends RowColumns>({ key, ...row }: Row) {
+function toStoredRow<Row extends RowColumns>({ key, actor, ...row }: Row) {
   return {
     ...row,
     ...(key !== null && { key }),
+    ...(actor !== null && { actor }),
     seq: Number(row.seq),
     at: Number(row.at),
   }
@@ -503,8 +505,8 @@ function takeTotal(sql: Sql, item: TotalItem): boolean {
 }
 
 function takeRow(sql: Sql, item: RowItem): boolean {
-  const { kind, account, request, key = null, cost, day = null, at } = item
-  if (!addRow(sql, kind, request, account, key, cost, day, at, writeBody(item))) {
+  const { kind, account, request, key = null, cost, day = null, at, actor = null } = item
+  if (!addRow(sql, kind, request, account, key, cost, day, at, writeBody(item), actor)) {
     const stored = sql.row.get(request, kind, account) as unknown as UsageColumns
     checkSameRow(item, toRowItem(stored))
     return false

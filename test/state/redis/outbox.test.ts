@@ -35,6 +35,8 @@ class FakeStore {
   lookUp: ReceiptLookup = { booked: new Set(), unclear: new Set() }
   /** Gateways that have ended and whose settlements are booked. */
   readonly told: string[] = []
+  /** Numbers of bookings that were lost and are booked again. */
+  readonly replayed: number[] = []
 
   async send({ request, cost }: Settlement): Promise<Settled> {
     this.sent.push(request)
@@ -69,6 +71,7 @@ async function open(store: FakeStore, path?: string, gateway = 'gw_1') {
     },
     ledger: () => store.ledger,
     wasIts: async (id) => store.was.has(id),
+    replayed: (bookings) => void store.replayed.push(bookings),
     log,
   })
   onTestFinished(() => outbox.close().catch(() => {}))
@@ -353,6 +356,7 @@ describe('an outbox', () => {
       await eventually(() => expect(logged).toEqual([warning]))
       expect(store.sent).toEqual(requests)
       expect(store.booked.has('req_7')).toBe(true)
+      expect(store.replayed).toEqual([1])
     })
 
     it('keeps older bookings while no new one is confirmed', async () => {

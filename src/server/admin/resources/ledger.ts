@@ -13,6 +13,8 @@ export interface LedgerEntry {
   readonly amount_usd: Usd
   readonly reason?: string | undefined
   readonly note?: string | undefined
+  /** Only of a booking: id of who made it. */
+  readonly actor?: string
   readonly usage?:
     | {
         readonly at: string
@@ -33,6 +35,7 @@ export const LEDGER_COLUMNS = [
   'key_id',
   'reason',
   'note',
+  'actor',
   'usage.model',
   'usage.endpoint',
   'usage.outcome',
