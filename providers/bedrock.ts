@@ -13,6 +13,7 @@ import { readStream, readWhole, type AnswerContext } from './bedrock/answer.ts'
 import { readFrames } from './bedrock/frames.ts'
 import { httpFailure } from './bedrock/errors.ts'
 import { SCHEMAS, traitsOf } from './bedrock/models.ts'
+import { bedrockModels } from './bedrock/offers.ts'
 import { toConverse, NO_COUNT, readCount, toCounted } from './bedrock/request.ts'
 import { type AwsCredentials, signatureOf } from './shared/cloud/aws-signature.ts'
 import { awsLogin } from './shared/cloud/aws.ts'
@@ -28,6 +29,7 @@ import { THINK_TAGS } from './shared/think-tags.ts'
 /** What is authenticated. */
 interface Signable {
   readonly url: string
+  /** Empty for a `GET`. */
   readonly body: string
   readonly signal: AbortSignal
 }
@@ -200,6 +202,9 @@ export default defineProvider({
 
     return {
       ...login?.members,
+      models: bedrockModels(host, controlOf(base), (url, signal) =>
+        sendSigned(host, signer, { url, body: '', signal, stream: false }),
+      ),
       async countTokens(request) {
         const input = toFunctionsOnly(request.input, NAMES)
         const { body } = await requestOf({ ...request, input })
@@ -242,6 +247,11 @@ export default defineProvider({
   },
 })
 
+/** The address of the service that lists models, beside the one that runs them. */
+function controlOf(base: string): string {
+  return base.replace('bedrock-runtime', 'bedrock')
+}
+
 function signerOf(
   given: v.InferOutput<typeof members>,
   login: Login<AwsCredentials> | undefined,
@@ -252,8 +262,9 @@ function signerOf(
   return signature(region, login ?? { credentials: () => key })
 }
 
-interface ConverseCall {
+interface SignedCall {
   readonly url: string
+  /** Empty for a `GET`. */
   readonly body: string
   readonly signal: AbortSignal
   readonly stream: boolean
@@ -262,10 +273,15 @@ interface ConverseCall {
 /**
  * Sends a request, a second time when the clock was wrong or a key had expired. @throws the failure for an answer with an error status
  */
-async function sendSigned(host: Host, signer: Signer, call: ConverseCall) {
+async function sendSigned(host: Host, signer: Signer, call: SignedCall) {
   for (;;) {
     const { headers, corrects } = await signer(call)
-    const response = await host.request({ ...call, headers })
+    const { body, ...request } = call
+    const response = await host.request({
+      ...request,
+      headers,
+      ...(body === '' ? { method: 'GET' } : { body }),
+    })
     if (response.status >= 200 && response.status <= 299) return response
     const text = await readErrorBody(response, call.signal)
     if (!corrects?.(response)) throw httpFailure(host.fail, response, text)

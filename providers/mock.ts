@@ -321,6 +321,18 @@ const deploymentOptions = v.strictObject({
 
 type Script = v.InferOutput<typeof deploymentOptions>
 
+/** The names that mean something; every other one repeats as well. */
+const MODELS = [
+  ['echo', 'chat'],
+  ['free', 'chat'],
+  ['reasoner', 'chat'],
+  ['agent', 'chat'],
+  ['tools', 'chat'],
+  ['painter', 'image'],
+  ['voice', 'speech'],
+  ['ears', 'transcription'],
+] as const
+
 export default defineProvider({
   name: 'mock',
   options,
@@ -339,6 +351,7 @@ export default defineProvider({
     const unsupported = (param: string, message: string) =>
       fail('bad_request', message, { code: 'unsupported_value', param })
     return {
+      models: async () => MODELS.map(([id, modality]) => ({ id, modality })),
       generateImage: images,
       editImage: images,
       ocr: whole((input, { reply, usage }) =>

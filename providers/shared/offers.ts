@@ -7,7 +7,7 @@ const MAX_BYTES = 4 * 1024 * 1024
 /** Models of one vendor that are read. */
 const MAX_MODELS = 5000
 /** Pages of a list that are asked for. */
-const MAX_PAGES = 20
+export const MAX_PAGES = 20
 /** Questions about single models at once. */
 const AT_ONCE = 8
 
@@ -33,7 +33,8 @@ export async function listPage(host: Host, request: ListRequest): Promise<Row> {
   return pageOf(host, response)
 }
 
-async function pageOf(host: Host, response: UpstreamResponse): Promise<Row> {
+/** An answer as an object. @throws `upstream_error` for what is no JSON, and for more than 4 MiB */
+export async function pageOf(host: Host, response: UpstreamResponse): Promise<Row> {
   const page: unknown = tryParse(await response.text(MAX_BYTES))
   if (typeof page === 'object' && page !== null) return page
   throw notAList(host)

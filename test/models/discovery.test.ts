@@ -89,6 +89,24 @@ const FORMS: Readonly<
     },
     names: ['speaks'],
   },
+  bedrock: {
+    pages: {
+      '/foundation-models': {
+        modelSummaries: [
+          { modelId: 'acme.small', inferenceTypesSupported: ['ON_DEMAND'] },
+          { modelId: 'acme.large', inferenceTypesSupported: ['INFERENCE_PROFILE'] },
+        ],
+      },
+      '/inference-profiles?maxResults=1000': {
+        inferenceProfileSummaries: [{ inferenceProfileId: 'eu.acme.large' }],
+        nextToken: 'x y',
+      },
+      '/inference-profiles?maxResults=1000&nextToken=x%20y': {
+        inferenceProfileSummaries: [{ inferenceProfileId: 'us.acme.large' }],
+      },
+    },
+    names: ['acme.small', 'eu.acme.large', 'us.acme.large'],
+  },
   ollama: {
     use: 'openai-compatible',
     quirks: 'ollama',
@@ -105,8 +123,11 @@ it.each(Object.entries(FORMS))('%s is asked for its models', async (name, form) 
   const vendor = await vendorWith(({ path }) =>
     pages[path] ? json(pages[path]) : json({ error: { message: path } }, 404),
   )
-  const base = ['deepgram', 'elevenlabs'].includes(name) ? vendor.url : `${vendor.url}/v1`
-  const options = { baseURL: base, apiKey: 'the-key', ...(quirks && { quirks }) }
+  const base = ['deepgram', 'elevenlabs', 'bedrock'].includes(name)
+    ? vendor.url
+    : `${vendor.url}/v1`
+  const region = name === 'bedrock' && { region: 'eu-north-1' }
+  const options = { baseURL: base, apiKey: 'the-key', ...region, ...(quirks && { quirks }) }
   const { out, err } = await discover({ acme: { use, options } }, {}, '--json')
   expect(err).not.toContain('did not name')
   const [report] = JSON.parse(out)
@@ -162,10 +183,10 @@ it.each<readonly [string, FakeResponse, string]>([
 
 it('a vendor that is away, and a name that no provider has', async () => {
   const options = { baseURL: 'http://127.0.0.1:1/v1', apiKey: 'the-key' }
-  const providers = { acme: { use: 'openai', options }, mock: { use: 'mock', options: {} } }
+  const providers = { acme: { use: 'openai', options }, scan: { use: 'tesseract', options: {} } }
   expect((await discover(providers, {})).out).toMatch(/^acme: .*ECONNREFUSED/)
   expect((await discover(providers, {}, 'acne')).err).toContain('did you mean "acme"?')
-  expect((await discover(providers, {}, 'mock')).err).toContain('its plugin has no list of them')
+  expect((await discover(providers, {}, 'scan')).err).toContain('its plugin has no list of them')
 })
 
 /** A gateway with an entry `vendor/*`, and what it lists. */
