@@ -4,7 +4,7 @@ import { VENDORS } from '../../providers/vendors.ts'
 import type { Config } from '../config/config.ts'
 import { UpstreamFailure } from '../errors/errors.ts'
 import { inTime } from '../lifetime/scope.ts'
-import { providerOf, type Offers } from '../models/offers.ts'
+import { providerOf, readOffers, type Offers } from '../models/offers.ts'
 import type { Provider } from '../plugin.ts'
 
 type ProviderSettings = Config['providers'][string]
@@ -43,7 +43,7 @@ export async function askForModels(
   try {
     const late = () => new Error(`there was no answer within ${limitMs / 1000} seconds`)
     const models = await inTime(provider.models!(signal), limitMs, late)
-    return { isLocal: isLocal(settings), models }
+    return { isLocal: isLocal(settings), models: readOffers(models) }
   } catch (error) {
     throw new Error(reasonOf(error), { cause: error })
   } finally {

@@ -1,5 +1,6 @@
 /** What vendors name as their models, against what is served: what `discover` of a wildcard changes, and what `models discover` reports. */
 import type { OfferedModel } from '../plugin.ts'
+import { CAPABILITIES } from './capabilities.ts'
 import type { Model } from './catalog.ts'
 import {
   isModality,
@@ -14,6 +15,49 @@ export interface Offers {
   /** Whether it is a server of the operator's own: its models cost nothing, and no list needs to have them. */
   readonly isLocal: boolean
   readonly models: readonly OfferedModel[]
+}
+
+/** Models of one vendor that are read. */
+const MAX_MODELS = 5000
+const COUNTS = ['contextLength', 'maxOutputTokens', 'createdAt'] as const
+
+/** What is wrong with the models that a plugin names; empty where nothing is. */
+export function offerProblems(offered: unknown): string[] {
+  if (!Array.isArray(offered)) return ['it gave no list of models']
+  if (offered.length > MAX_MODELS)
+    return [`it named ${offered.length} models, at most 5,000 are read`]
+  const ids = new Set<unknown>()
+  return offered.flatMap((one: unknown, index) => {
+    const problem = offerProblem(one)
+    const { id } = Object(one) as { readonly id?: unknown }
+    const isTwice = ids.has(id)
+    ids.add(id)
+    if (problem !== undefined) return [`model ${index}: ${problem}`]
+    return isTwice ? [`model ${index}: ${String(id)} is named twice`] : []
+  })
+}
+
+function offerProblem(offered: unknown): string | undefined {
+  const { id, ...members } = Object(offered) as Readonly<Record<string, unknown>>
+  if (typeof id !== 'string' || !/^\S{1,200}$/.test(id))
+    return 'expected "id", a text of at most 200 characters without white space'
+  for (const name of COUNTS) {
+    const count = members[name]
+    if (count !== undefined && !(Number.isSafeInteger(count) && (count as number) > 0))
+      return `expected "${name}" of ${id} to be a positive integer`
+  }
+  const { capabilities = [] } = members
+  const known: readonly unknown[] = CAPABILITIES
+  if (!Array.isArray(capabilities) || !capabilities.every((one) => known.includes(one)))
+    return `expected "capabilities" of ${id} to be a list of words such as "TOOLS"`
+  return undefined
+}
+
+/** The models that a plugin names, each once, without those that are wrong. @throws Error for what is no list */
+export function readOffers(offered: unknown): readonly OfferedModel[] {
+  if (!Array.isArray(offered)) throw new Error('its plugin gave no list of models')
+  const right = offered.filter((one): one is OfferedModel => offerProblem(one) === undefined)
+  return [...new Map(right.map((one) => [one.id, one])).values()].slice(0, MAX_MODELS)
 }
 
 type Entries = Readonly<Record<string, ModelEntry>>

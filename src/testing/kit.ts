@@ -34,6 +34,7 @@ import {
   checkTime,
 } from './checks/disconnects.ts'
 import { checkForwarded } from './checks/forwarded.ts'
+import { checkModels } from './checks/models.ts'
 import {
   choicesIn,
   differences,
@@ -93,15 +94,19 @@ export async function testProvider(options: TestOptions): Promise<KitReport> {
 
 async function runChecks(
   fixture: Fixture,
-  { transcripts = [], requests, thorough = false }: TestOptions,
+  { transcripts: cases = [], requests, thorough = false }: TestOptions,
   run: CheckRun,
 ): Promise<void> {
   const { provider } = fixture
+  const lists = cases.filter(({ expect }) => expect.models)
+  const transcripts = cases.filter(({ expect }) => !expect.models)
+  const naming = provider.namesModels && { models: () => provider.askedForModels() }
   if (!provider.chats) {
     await run.run('set up', null, () => checkMethods(provider))
     const { request } = await toSampleCase(provider, SAMPLES[0]!, transcripts[0])
-    const asks = textAsks(fixture, request)
+    const asks = { ...textAsks(fixture, request), ...naming }
     await checkTexts(fixture, request, run)
+    await checkModels(fixture, lists, run)
     if (Object.keys(asks).length > 0) await checkFailures(fixture, asks, run)
     return
   }
@@ -120,11 +125,12 @@ async function runChecks(
   await run.run('hang', 'streamed', () => checkHang(fixture, streamed, 'streamed'))
   await run.run('hang', 'whole', () => checkHang(fixture, whole, 'whole'))
   await checkTexts(fixture, whole, run)
+  await checkModels(fixture, lists, run)
   const chats = {
     streamed: () => provider.outcome(streamed),
     whole: () => provider.outcome(whole),
   }
-  await checkFailures(fixture, { ...chats, ...textAsks(fixture, whole) }, run)
+  await checkFailures(fixture, { ...chats, ...textAsks(fixture, whole), ...naming }, run)
   if (requests) await run.run('conversations', null, () => checkConversations(fixture, requests))
   for (const [on, request] of Object.entries({ streamed, whole })) {
     await run.run('signal', on, () => checkSignal(fixture, request, on))

@@ -81,6 +81,10 @@ export class ProviderUnderTest {
     return typeof this.#provider.chat === 'function'
   }
 
+  get namesModels(): boolean {
+    return typeof this.#provider.models === 'function'
+  }
+
   get methods(): string[] {
     return METHODS.filter((name) => typeof this.#provider[name] === 'function')
   }
@@ -167,6 +171,27 @@ export class ProviderUnderTest {
       const error = thrown ?? new Error(`${String(thrown)} was thrown`)
       this.thrown.push(error)
       return { error, answer }
+    } finally {
+      client.abort()
+    }
+  }
+
+  /** Asks for the models. @throws what the provider throws */
+  async models(signal: AbortSignal): Promise<unknown> {
+    return this.#provider.models!(signal)
+  }
+
+  /** The same, with an error as part of the outcome, as `outcome` has it. */
+  async askedForModels(): Promise<Pick<Outcome, 'error'> & { readonly models?: unknown }> {
+    const client = new AbortController()
+    try {
+      const asking = this.models(client.signal)
+      const models = await this.#patience.wait(asking, 'no list of models')
+      return { error: undefined, models }
+    } catch (thrown) {
+      const error = thrown ?? new Error(`${String(thrown)} was thrown`)
+      this.thrown.push(error)
+      return { error }
     } finally {
       client.abort()
     }

@@ -243,6 +243,8 @@ const HINTS: Readonly<Record<string, string>> = {
   events:
     'Send what the case expects, or correct the case; resolve when the receiver has the events, and leave out unknown names.',
   texts: 'Give one vector, rank or result for each text, as the gateway reads them.',
+  models:
+    "Name each model once, as it is called, from the vendor's own list; end with the signal, and fail where there is no list.",
   conversations: 'Send everything that the client wrote, in the form that the vendor takes.',
   forwarded:
     'Send the member to the vendor, or name it in "ignores" if the vendor has no word for it.',

@@ -53,6 +53,8 @@ export interface Expected extends ExpectedChoice {
   readonly failure?: FailureClass
   /** Wait in ms that the failure has to report. */
   readonly retry_after_ms?: number
+  /** The answer is a list of models, and has these names; nothing else is expected of it. */
+  readonly models?: readonly string[]
 }
 
 const text = v.string('a text')
@@ -84,6 +86,7 @@ const file = v.strictObject({
     sent: v.optional(v.looseObject({})),
     failure: v.optional(v.picklist(FAILURE_CLASSES)),
     retry_after_ms: v.optional(count),
+    models: v.optional(v.array(text)),
   }),
 })
 

@@ -35,6 +35,9 @@ export interface ServiceFixture {
 
 /** Work of a plugin that is aborted while the service is silent. */
 interface AbortedWork {
+  /** The check that it belongs to; by default one of its own. */
+  readonly check?: string
+  readonly on?: string
   /** The name in messages, such as `the search`. */
   readonly name: string
   readonly resolved: string
@@ -44,9 +47,10 @@ interface AbortedWork {
 export const KEY = 'Kx7Qm2Vt9Lp4Zw8RfN3bT6yH'
 
 export async function checkCancel(
-  { service, patience }: ServiceFixture,
+  { service, patience }: Pick<ServiceFixture, 'service' | 'patience'>,
   work: AbortedWork,
 ): Promise<Check> {
+  const { check = 'cancel', on = null } = work
   const arrived = Promise.withResolvers<ReceivedRequest>()
   service.answer((request) => {
     arrived.resolve(request)
@@ -64,9 +68,9 @@ export async function checkCancel(
     client.abort(new Error(`${work.name} is given up`))
     const problem = await patience.waitOnce(ended, `${work.name} did not end`)
     await patience.waitOnce(request.aborted, 'the connection was not closed')
-    return toCheck('cancel', null, problem === undefined ? [] : [problem])
+    return toCheck(check, on, problem === undefined ? [] : [problem])
   } catch (error) {
-    return toCheck('cancel', null, [describeError(error)])
+    return toCheck(check, on, [describeError(error)])
   }
 }
 
