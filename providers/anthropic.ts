@@ -5,6 +5,7 @@ import {
   defineProvider,
   type ChatInput,
   type ProviderRequest,
+  type OptionField,
 } from '../src/plugin.ts'
 import { readEvents, readMessage } from './anthropic/answer.ts'
 import { httpFailure } from './anthropic/errors.ts'
@@ -18,7 +19,7 @@ import { withLogin } from './shared/cloud/login.ts'
 import { toFunctionsOnly, withFunctionsOnly } from './shared/functions-only.ts'
 import { withRemedies } from './shared/remedies.ts'
 import { listPages, offerOf, rowsOf } from './shared/offers.ts'
-import { baseURL, headersOption } from './shared/options.ts'
+import { ADDRESS_FIELD, KEY_FIELD, baseURL, headersOption } from './shared/options.ts'
 
 const members = v.strictObject({
   /** Required without `vertex`. */
@@ -53,10 +54,20 @@ const deploymentOptions = v.strictObject({
 /** Names of tools that the vendor takes. */
 const NAMES = /^[a-zA-Z0-9_-]{1,128}$/
 
+const fields: readonly OptionField[] = [KEY_FIELD, ADDRESS_FIELD]
+const deploymentFields: readonly OptionField[] = [
+  { name: 'like', label: 'Claude model with the same rules', kind: 'text' },
+  { name: 'maxTokens', label: 'Most tokens of an answer', kind: 'number' },
+  { name: 'systemTurns', label: 'Takes instructions as turns', kind: 'flag' },
+  { name: 'forcedToolsWithThinking', label: 'Forced tools while thinking', kind: 'flag' },
+]
+
 export default defineProvider({
   name: 'anthropic',
   options,
+  fields,
   deploymentOptions,
+  deploymentFields,
   ignores: ['seed', 'presence_penalty', 'frequency_penalty'],
   setup({ apiKey = '', vertex, baseURL: base, headers }, plain) {
     const login = vertex && googleLogin(plain, vertex)

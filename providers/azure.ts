@@ -2,20 +2,20 @@
  * Azure OpenAI, and models of other makers on the same resources. A deployment's model is its deployment name at Azure.
  */
 import * as v from 'valibot'
-import { defineProvider } from '../src/plugin.ts'
+import { defineProvider, type OptionField } from '../src/plugin.ts'
 import { createAudio } from './openai-compatible/audio.ts'
 import { createEmbeddings } from './openai-compatible/embeddings.ts'
 import { createImages } from './openai-compatible/images.ts'
-import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
+import { deploymentFields, deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import type { Quirks } from './openai-compatible/quirks.ts'
 import { AS_MAX_TOKENS, OPEN_WEIGHTS, quirksOf, WITH_USAGE } from './openai-compatible/rows.ts'
 import { effortLevels } from './openai-compatible/reasoning.ts'
 import { nativeResponses } from './openai-responses/native.ts'
-import { apiOption, createEitherChat } from './openai-responses/wire.ts'
+import { API_FIELD, apiOption, createEitherChat } from './openai-responses/wire.ts'
 import { entraLogin, entraOption } from './shared/cloud/entra.ts'
 import { withLogin } from './shared/cloud/login.ts'
 import { joinUrl } from './shared/http.ts'
-import { apiKey, baseURL, headersOption } from './shared/options.ts'
+import { ADDRESS_FIELD, KEY_FIELD, apiKey, baseURL, headersOption } from './shared/options.ts'
 
 /** Versions are dates; the newest ones are words. */
 const apiVersion = v.pipe(v.string(), v.regex(/^[\w-]+$/, 'a version such as "2024-10-21"'))
@@ -71,11 +71,31 @@ const VERSIONS: Readonly<Record<Surface, string | undefined>> = {
   models: '2024-05-01-preview',
 }
 
+const VERSION_FIELD: OptionField = {
+  name: 'apiVersion',
+  label: 'Version of the API',
+  kind: 'text',
+  example: '2024-10-21',
+}
+const fields: readonly OptionField[] = [
+  {
+    ...ADDRESS_FIELD,
+    help: 'Address of the resource.',
+    example: 'https://acme.openai.azure.com',
+    required: true,
+  },
+  KEY_FIELD,
+  { name: 'surface', label: 'API', kind: 'choice', choices: ['v1', 'deployments', 'models'] },
+  VERSION_FIELD,
+]
+
 export default defineProvider({
   name: 'azure',
   telemetryName: 'azure.ai.openai',
   options,
+  fields,
   deploymentOptions,
+  deploymentFields: [...deploymentFields, API_FIELD, VERSION_FIELD],
   setup(given, plain) {
     const { baseURL: url, apiKey, entra, surface, apiVersion = VERSIONS[surface] } = given
     const login = entra && entraLogin(plain, entra, scopeOf(url))

@@ -7,6 +7,7 @@ import {
   type Host,
   type ProviderRequest,
   type UpstreamResponse,
+  type OptionField,
 } from '../src/plugin.ts'
 import { asSequence, joinUrl, parseAnswer, readErrorBody } from './shared/http.ts'
 import { readStream, readWhole, type AnswerContext } from './bedrock/answer.ts'
@@ -20,7 +21,7 @@ import { awsLogin } from './shared/cloud/aws.ts'
 import type { Login } from './shared/cloud/login.ts'
 import { withFetchedFiles } from './shared/files.ts'
 import { toFunctionsOnly, withFunctionsOnly } from './shared/functions-only.ts'
-import { apiKey, baseURL } from './shared/options.ts'
+import { ADDRESS_FIELD, KEY_FIELD, apiKey, baseURL } from './shared/options.ts'
 import { withRemedies } from './shared/remedies.ts'
 import { THINK_TAGS } from './shared/think-tags.ts'
 
@@ -173,11 +174,38 @@ const deploymentOptions = v.strictObject({
 /** Names of tools that Converse takes. */
 const NAMES = /^[a-zA-Z0-9_-]{1,64}$/
 
+const fields: readonly OptionField[] = [
+  { name: 'region', label: 'Region', kind: 'text', example: 'us-east-1', required: true },
+  { ...KEY_FIELD, help: 'Or an access key below.', required: false },
+  { name: 'accessKeyId', label: 'Access key id', kind: 'text' },
+  { name: 'secretAccessKey', label: 'Secret access key', kind: 'secret' },
+  { name: 'sessionToken', label: 'Session token', kind: 'secret' },
+  { ...ADDRESS_FIELD, help: 'Only for a private endpoint or another partition.' },
+  { name: 'guardrail.id', label: 'Guardrail', kind: 'text' },
+  { name: 'guardrail.version', label: 'Version of the guardrail', kind: 'text' },
+  {
+    name: 'serviceTier',
+    label: 'Service tier',
+    kind: 'choice',
+    choices: ['default', 'flex', 'priority', 'reserved'],
+  },
+  { name: 'latency', label: 'Latency', kind: 'choice', choices: ['standard', 'optimized'] },
+]
+const deploymentFields: readonly OptionField[] = [
+  { name: 'foundationModel', label: 'Base model of an ARN', kind: 'text' },
+  { name: 'reasoning', label: 'Reasoning in the answer', kind: 'choice', choices: THINK_TAGS },
+  { name: 'cache', label: 'Accepts cache points', kind: 'flag' },
+  { name: 'schema', label: 'How it gets a JSON schema', kind: 'choice', choices: SCHEMAS },
+  { name: 'omit', label: 'Members that the model refuses', kind: 'list' },
+]
+
 export default defineProvider({
   name: 'bedrock',
   telemetryName: 'aws.bedrock',
   options,
+  fields,
   deploymentOptions,
+  deploymentFields,
   ignores: ['seed', 'presence_penalty', 'frequency_penalty'],
   setup(given, host) {
     const { region, guardrail, serviceTier, latency } = given

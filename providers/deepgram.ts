@@ -11,6 +11,7 @@ import {
   type TranscriptionInput,
   type TranscriptSegment,
   type TranscriptWord,
+  type OptionField,
 } from '../src/plugin.ts'
 import {
   joinUrl,
@@ -23,7 +24,14 @@ import {
   parseAnswer,
 } from './shared/http.ts'
 import { isName, listPage, notAList } from './shared/offers.ts'
-import { apiKey, baseURL, headersOption, voicesOption } from './shared/options.ts'
+import {
+  ADDRESS_FIELD,
+  KEY_FIELD,
+  apiKey,
+  baseURL,
+  headersOption,
+  voicesOption,
+} from './shared/options.ts'
 import { audioFailure, classOfStatus } from './shared/error-messages.ts'
 
 // Requests and answers of Deepgram's transcription.
@@ -239,9 +247,12 @@ const options = v.strictObject({
   voices: voicesOption,
 })
 
+const fields: readonly OptionField[] = [KEY_FIELD, ADDRESS_FIELD]
+
 export default defineProvider({
   name: 'deepgram',
   options,
+  fields,
   setup({ apiKey, baseURL: base, headers, listen, voices }, host) {
     const api = joinUrl(base, 'v1')
     const sent = mergeHeaders({ authorization: `Token ${apiKey}` }, headers)

@@ -11,6 +11,7 @@ import {
   type Transcription,
   type TranscriptionInput,
   type TranscriptWord,
+  type OptionField,
 } from '../src/plugin.ts'
 import {
   joinUrl,
@@ -22,7 +23,14 @@ import {
   parseAnswer,
 } from './shared/http.ts'
 import { isName, listPage, rowsOf } from './shared/offers.ts'
-import { apiKey, baseURL, headersOption, voicesOption } from './shared/options.ts'
+import {
+  ADDRESS_FIELD,
+  KEY_FIELD,
+  apiKey,
+  baseURL,
+  headersOption,
+  voicesOption,
+} from './shared/options.ts'
 import { audioFailure, classOfStatus } from './shared/error-messages.ts'
 
 // ElevenLabs' names of voices and formats, and the body of a speech request.
@@ -169,9 +177,12 @@ const options = v.strictObject({
   voices: voicesOption,
 })
 
+const fields: readonly OptionField[] = [KEY_FIELD, ADDRESS_FIELD]
+
 export default defineProvider({
   name: 'elevenlabs',
   options,
+  fields,
   setup({ apiKey, baseURL: base, headers, voices }, host) {
     const api = joinUrl(base, 'v1')
     const sent = mergeHeaders({ 'xi-api-key': apiKey }, headers)

@@ -1,6 +1,11 @@
 /** Gemini models, through the Gemini API or another service with `generateContent`. */
 import * as v from 'valibot'
-import { defineProvider, type ChatInput, type ProviderRequest } from '../src/plugin.ts'
+import {
+  defineProvider,
+  type ChatInput,
+  type ProviderRequest,
+  type OptionField,
+} from '../src/plugin.ts'
 import { readChunks, readCompletion } from './google/answer.ts'
 import { createClient, readJson, countTokens } from './google/client.ts'
 import { createEmbeddings } from './google/embeddings.ts'
@@ -15,7 +20,7 @@ import { withFetchedFiles } from './shared/files.ts'
 import { toFunctionsOnly, withFunctionsOnly } from './shared/functions-only.ts'
 import { isEventStream } from './shared/http.ts'
 import { withRemedies } from './shared/remedies.ts'
-import { baseURL, headersOption, voicesOption } from './shared/options.ts'
+import { ADDRESS_FIELD, KEY_FIELD, baseURL, headersOption, voicesOption } from './shared/options.ts'
 
 const members = v.strictObject({
   /** The address without `/models/…`; with `vertex` without `/projects/…`. */
@@ -62,11 +67,33 @@ const deploymentOptions = v.strictObject({
 /** Names of functions that Google takes. */
 const NAMES = /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/
 
+const fields: readonly OptionField[] = [
+  KEY_FIELD,
+  ADDRESS_FIELD,
+  {
+    name: 'safety',
+    label: 'Threshold of blocked answers',
+    kind: 'choice',
+    choices: [
+      'OFF',
+      'BLOCK_NONE',
+      'BLOCK_ONLY_HIGH',
+      'BLOCK_MEDIUM_AND_ABOVE',
+      'BLOCK_LOW_AND_ABOVE',
+    ],
+  },
+]
+const deploymentFields: readonly OptionField[] = [
+  { name: 'thinking', label: 'How it thinks', kind: 'choice', choices: ['none', 'budget'] },
+]
+
 export default defineProvider({
   name: 'google',
   telemetryName: 'gcp.gemini',
   options,
+  fields,
   deploymentOptions,
+  deploymentFields,
   setup({ baseURL: base, apiKey, headers, safety, vertex, voices }, host) {
     const login = vertex && googleLogin(host, vertex)
     const client =

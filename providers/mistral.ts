@@ -6,16 +6,17 @@ import {
   type OcrInput,
   type OcrPage,
   type Provider,
+  type OptionField,
 } from '../src/plugin.ts'
 import { createChat } from './openai-compatible/chat.ts'
 import { completionsOption, createCompletions } from './openai-compatible/completions.ts'
 import { createEmbeddings } from './openai-compatible/embeddings.ts'
-import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
+import { deploymentFields, deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import { quirksOf } from './openai-compatible/rows.ts'
 import { joinUrl, notAnAnswer, send, toDataUrl, tryParse } from './shared/http.ts'
 import { openAIModels } from './shared/offers.ts'
 import { withRemedies } from './shared/remedies.ts'
-import { apiKey, baseURL, headersOption } from './shared/options.ts'
+import { ADDRESS_FIELD, KEY_FIELD, apiKey, baseURL, headersOption } from './shared/options.ts'
 import { httpFailure, inbandFailure } from './openai-compatible/errors.ts'
 
 // Mistral's OCR, `POST /ocr`. The gateway's own OCR path uses the same names.
@@ -114,11 +115,15 @@ const deploymentOptions = v.strictObject({
   completions: completionsOption,
 })
 
+const fields: readonly OptionField[] = [KEY_FIELD, ADDRESS_FIELD]
+
 export default defineProvider({
   name: 'mistral',
   telemetryName: 'mistral_ai',
   options,
+  fields,
   deploymentOptions,
+  deploymentFields,
   setup({ apiKey, baseURL: base, headers }, host) {
     const quirks = quirksOf('mistral')
     const sent = jsonHeaders({ authorization: `Bearer ${apiKey}` }, headers)

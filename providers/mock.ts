@@ -31,6 +31,7 @@ import {
   type Transcription,
   type TranscriptionEvent,
   type TranscriptionInput,
+  type OptionField,
 } from '../src/plugin.ts'
 import { answerOf, chatChunks, promptTokens, toCompletion } from './mock/chat.ts'
 import { readDocument } from './mock/ocr.ts'
@@ -333,10 +334,21 @@ const MODELS = [
   ['ears', 'transcription'],
 ] as const
 
+const fields: readonly OptionField[] = [
+  { name: 'paceMs', label: 'Milliseconds before each chunk', kind: 'number' },
+]
+const deploymentFields: readonly OptionField[] = [
+  { name: 'reply', label: 'Reply', kind: 'text' },
+  { name: 'reasoning', label: 'Reasoning before the reply', kind: 'text' },
+  { name: 'paceMs', label: 'Milliseconds before each chunk', kind: 'number' },
+]
+
 export default defineProvider({
   name: 'mock',
   options,
+  fields,
   deploymentOptions,
+  deploymentFields,
   setup({ paceMs }, { fail }) {
     const { paceOf, whole, begun } = playing(paceMs, fail)
     const images = async (request: ProviderRequest<ImageInput | ImageEditInput>) => {

@@ -3,24 +3,24 @@
  * `openai-compatible/rows.ts`.
  */
 import * as v from 'valibot'
-import { defineProvider } from '../src/plugin.ts'
+import { defineProvider, type OptionField } from '../src/plugin.ts'
 import { nativeMessages } from './anthropic/native.ts'
 import { createAudio } from './openai-compatible/audio.ts'
 import { completionsOption, createCompletions } from './openai-compatible/completions.ts'
 import { createEmbeddings } from './openai-compatible/embeddings.ts'
 import { httpFailure } from './openai-compatible/errors.ts'
 import { createImages } from './openai-compatible/images.ts'
-import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
+import { deploymentFields, deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import { createRerank, RERANK_APIS } from './openai-compatible/rerank.ts'
 import { createModerations } from './openai-compatible/moderations.ts'
 import { quirksOf, ROW_NAMES } from './openai-compatible/rows.ts'
 import { nativeResponses } from './openai-responses/native.ts'
-import { apiOption, createEitherChat } from './openai-responses/wire.ts'
+import { API_FIELD, apiOption, createEitherChat } from './openai-responses/wire.ts'
 import { googleLogin, vertexAddress, vertexOption } from './shared/cloud/google.ts'
 import { withLogin } from './shared/cloud/login.ts'
 import { joinUrl } from './shared/http.ts'
 import { ollamaModels, openAIModels } from './shared/offers.ts'
-import { baseURL, headersOption } from './shared/options.ts'
+import { ADDRESS_FIELD, KEY_FIELD, baseURL, headersOption } from './shared/options.ts'
 
 const members = v.strictObject({
   headers: headersOption,
@@ -62,11 +62,29 @@ const deploymentOptions = v.strictObject({
 
 type DeploymentOptions = v.InferOutput<typeof deploymentOptions>
 
+const fields: readonly OptionField[] = [
+  {
+    ...ADDRESS_FIELD,
+    help: 'The address up to and without /chat/completions.',
+    example: 'https://api.example.com/v1',
+    required: true,
+  },
+  { ...KEY_FIELD, required: false },
+  { name: 'quirks', label: 'Kind of server', kind: 'choice', choices: ROW_NAMES },
+]
+
 export default defineProvider({
   name: 'openai-compatible',
   telemetryName: null,
   options,
+  fields,
   deploymentOptions,
+  deploymentFields: [
+    ...deploymentFields,
+    API_FIELD,
+    { name: 'native', label: 'Other forms', kind: 'list', example: 'messages' },
+    { name: 'rerank', label: 'API for reranking', kind: 'choice', choices: RERANK_APIS },
+  ],
   setup({ baseURL: address = '', apiKey, headers, quirks: named, vertex }, plain) {
     const login = vertex && googleLogin(plain, vertex)
     const host = login ? withLogin(plain, login) : plain

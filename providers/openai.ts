@@ -1,19 +1,19 @@
 /** OpenAI's own API. */
 import * as v from 'valibot'
-import { defineProvider } from '../src/plugin.ts'
+import { defineProvider, type OptionField } from '../src/plugin.ts'
 import { createAudio } from './openai-compatible/audio.ts'
 import { createEmbeddings } from './openai-compatible/embeddings.ts'
 import { createImages } from './openai-compatible/images.ts'
-import { deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
+import { deploymentFields, deploymentMembers, jsonHeaders } from './openai-compatible/options.ts'
 import { createModerations } from './openai-compatible/moderations.ts'
 import { httpFailure } from './openai-compatible/errors.ts'
 import { quirksOf } from './openai-compatible/rows.ts'
 import { createCounter } from './openai-responses/count.ts'
 import { nativeResponses } from './openai-responses/native.ts'
-import { apiOption, createEitherChat } from './openai-responses/wire.ts'
+import { API_FIELD, apiOption, createEitherChat } from './openai-responses/wire.ts'
 import { joinUrl } from './shared/http.ts'
 import { openAIModels } from './shared/offers.ts'
-import { apiKey, baseURL, headersOption } from './shared/options.ts'
+import { ADDRESS_FIELD, KEY_FIELD, apiKey, baseURL, headersOption } from './shared/options.ts'
 
 const options = v.strictObject({
   headers: headersOption,
@@ -27,10 +27,19 @@ const options = v.strictObject({
 
 const deploymentOptions = v.strictObject({ ...deploymentMembers, api: apiOption })
 
+const fields: readonly OptionField[] = [
+  KEY_FIELD,
+  ADDRESS_FIELD,
+  { name: 'organization', label: 'Organization', kind: 'text' },
+  { name: 'project', label: 'Project', kind: 'text' },
+]
+
 export default defineProvider({
   name: 'openai',
   options,
+  fields,
   deploymentOptions,
+  deploymentFields: [...deploymentFields, API_FIELD],
   setup({ apiKey, baseURL: base, organization, project, headers }, host) {
     const quirks = quirksOf('openai')
     const sent = jsonHeaders(

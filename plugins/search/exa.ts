@@ -1,6 +1,11 @@
 /** Exa's search, `POST /search`, with highlights of the pages. Exa reports the cost of each search. */
 import * as v from 'valibot'
-import { defineSearch, type DomainFilter, type SearchResult } from '../../src/plugin.ts'
+import {
+  defineSearch,
+  type DomainFilter,
+  type SearchResult,
+  type OptionField,
+} from '../../src/plugin.ts'
 import { request, searchResult, listOf } from './shared/engine.ts'
 
 const QUERY = 400
@@ -12,10 +17,22 @@ const options = v.strictObject({
   type: v.optional(v.picklist(['auto', 'neural', 'fast', 'instant']), 'auto'),
 })
 
+const fields: readonly OptionField[] = [
+  { name: 'apiKey', label: 'API key', kind: 'secret', required: true },
+  { name: 'baseURL', label: 'Address', kind: 'address' },
+  {
+    name: 'type',
+    label: 'Kind of search',
+    kind: 'choice',
+    choices: ['auto', 'neural', 'fast', 'instant'],
+  },
+]
+
 export default defineSearch({
   name: 'exa',
   narrows: { include: 'paths', exclude: 'paths' },
   options,
+  fields,
   setup({ apiKey, baseURL, type }, host) {
     const url = `${baseURL.replace(/\/+$/, '')}/search`
     const headers = { 'x-api-key': apiKey, 'content-type': 'application/json' }

@@ -1,6 +1,11 @@
 /** Parallel's Search API, `POST /v1/search`. It reports no cost; the price depends on the mode. */
 import * as v from 'valibot'
-import { defineSearch, type SearchResult, type SearchQuery } from '../../src/plugin.ts'
+import {
+  defineSearch,
+  type SearchResult,
+  type SearchQuery,
+  type OptionField,
+} from '../../src/plugin.ts'
 import { request, searchResult, hostsOf, listOf, wholeHostsOf } from './shared/engine.ts'
 
 /** Documented limits, in characters and in domains. */
@@ -15,10 +20,22 @@ const options = v.strictObject({
   mode: v.optional(v.picklist(['turbo', 'basic', 'advanced']), 'basic'),
 })
 
+const fields: readonly OptionField[] = [
+  { name: 'apiKey', label: 'API key', kind: 'secret', required: true },
+  { name: 'baseURL', label: 'Address', kind: 'address' },
+  {
+    name: 'mode',
+    label: 'Kind of search',
+    kind: 'choice',
+    choices: ['turbo', 'basic', 'advanced'],
+  },
+]
+
 export default defineSearch({
   name: 'parallel',
   narrows: { include: 'hosts', exclude: 'hosts' },
   options,
+  fields,
   setup({ apiKey, baseURL, mode }, host) {
     const url = `${baseURL.replace(/\/+$/, '')}/v1/search`
     const headers = { 'x-api-key': apiKey, 'content-type': 'application/json' }

@@ -1,6 +1,11 @@
 /** Perplexity's Search API, `POST /search`. It reports no cost; every request has the same price. */
 import * as v from 'valibot'
-import { defineSearch, type SearchResult, type SearchQuery } from '../../src/plugin.ts'
+import {
+  defineSearch,
+  type SearchResult,
+  type SearchQuery,
+  type OptionField,
+} from '../../src/plugin.ts'
 import { request, searchResult, hostsOf, listOf, wholeHostsOf } from './shared/engine.ts'
 
 const QUERY = 400
@@ -12,10 +17,16 @@ const options = v.strictObject({
   baseURL: v.optional(v.pipe(v.string(), v.url()), 'https://api.perplexity.ai'),
 })
 
+const fields: readonly OptionField[] = [
+  { name: 'apiKey', label: 'API key', kind: 'secret', required: true },
+  { name: 'baseURL', label: 'Address', kind: 'address' },
+]
+
 export default defineSearch({
   name: 'perplexity',
   narrows: { include: 'hosts', exclude: 'hosts' },
   options,
+  fields,
   setup({ apiKey, baseURL }, host) {
     const url = `${baseURL.replace(/\/+$/, '')}/search`
     const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }

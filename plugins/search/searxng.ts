@@ -3,7 +3,12 @@
  * in `search.formats` of its settings; otherwise it answers with status 403.
  */
 import * as v from 'valibot'
-import { defineSearch, type SearchResult, type SearchQuery } from '../../src/plugin.ts'
+import {
+  defineSearch,
+  type SearchResult,
+  type SearchQuery,
+  type OptionField,
+} from '../../src/plugin.ts'
 import { request, searchResult, hostsOf, listOf, wholeHostsOf } from './shared/engine.ts'
 
 const QUERY = 400
@@ -18,10 +23,17 @@ const options = v.strictObject({
   categories: v.optional(v.string()),
 })
 
+const fields: readonly OptionField[] = [
+  { name: 'baseURL', label: 'Address', kind: 'address', required: true },
+  { name: 'language', label: 'Language', kind: 'text', example: 'de-CH' },
+  { name: 'categories', label: 'Categories', kind: 'text', example: 'general,news' },
+]
+
 export default defineSearch({
   name: 'searxng',
   narrows: { include: 'hosts', exclude: 'hosts' },
   options,
+  fields,
   setup({ baseURL, language, categories }, host) {
     const address = `${baseURL.replace(/\/+$/, '')}/search`
     return {

@@ -1,6 +1,6 @@
 /** Sends traces to Langfuse, by its receiver of OpenTelemetry. https://langfuse.com/docs/opentelemetry/get-started */
 import * as v from 'valibot'
-import { defineSink } from '../../src/plugin.ts'
+import { defineSink, type OptionField } from '../../src/plugin.ts'
 import { traceSink } from './traces/post.ts'
 
 const ADDRESS = 'an address that begins with https:// or http://'
@@ -16,9 +16,16 @@ const options = v.strictObject({
   secretKey: key,
 })
 
+const fields: readonly OptionField[] = [
+  { name: 'host', label: 'Address', kind: 'address', example: 'https://cloud.langfuse.com' },
+  { name: 'publicKey', label: 'Public key', kind: 'secret', required: true },
+  { name: 'secretKey', label: 'Secret key', kind: 'secret', required: true },
+]
+
 export default defineSink({
   name: 'langfuse',
   options,
+  fields,
   setup({ host: address, publicKey, secretKey }, host) {
     const credentials = Buffer.from(`${publicKey}:${secretKey}`).toString('base64')
     host.mask([credentials])

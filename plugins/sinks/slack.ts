@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as v from 'valibot'
-import { defineSink, type GatewayEvent } from '../../src/plugin.ts'
+import { defineSink, type GatewayEvent, type OptionField } from '../../src/plugin.ts'
 import { eventsOption } from './webhook.ts'
 
 const ADDRESS = 'an address that begins with https:// or http://'
@@ -21,9 +21,22 @@ const options = v.strictObject({
 /** Least time between two posts: chats refuse more. */
 const PAUSE_MS = 1000
 
+const fields: readonly OptionField[] = [
+  {
+    name: 'url',
+    label: 'Address of the incoming webhook',
+    help: 'It is a secret: with it anyone can post.',
+    kind: 'secret',
+    required: true,
+  },
+  { name: 'events', label: 'Events', kind: 'list', example: 'alert, call.ended' },
+  { name: 'console', label: 'Address of the console', kind: 'address' },
+]
+
 export default defineSink({
   name: 'slack',
   options,
+  fields,
   setup({ url, events, console: base }, host) {
     host.mask([url])
     let postedAt = -Infinity

@@ -4,7 +4,7 @@
  */
 import { createHmac } from 'node:crypto'
 import * as v from 'valibot'
-import { defineSink, type GatewayEvent } from '../../src/plugin.ts'
+import { defineSink, type GatewayEvent, type OptionField } from '../../src/plugin.ts'
 
 // Options that sinks have in common.
 
@@ -32,9 +32,17 @@ const options = v.strictObject({
   events: eventsOption(['alert', 'guard.blocked', 'guard.escalation']),
 })
 
+const fields: readonly OptionField[] = [
+  { name: 'url', label: 'Address', kind: 'address', required: true },
+  { name: 'secret', label: 'Secret of the signature', kind: 'secret' },
+  { name: 'previousSecret', label: 'Former secret', kind: 'secret' },
+  { name: 'events', label: 'Events', kind: 'list', example: 'alert, call.ended' },
+]
+
 export default defineSink({
   name: 'webhook',
   options,
+  fields,
   setup({ url, secret, previousSecret, headers, events }, host) {
     const secrets = [secret ?? [], previousSecret ?? []].flat()
     /** Events that have arrived, of a batch that is sent again. */

@@ -1,5 +1,6 @@
 /** Options of these plugins and of their deployments. */
 import * as v from 'valibot'
+import type { OptionField } from '../../src/plugin.ts'
 import { mergeHeaders } from '../shared/http.ts'
 import { SCALE } from './reasoning.ts'
 import { THINK_TAGS } from '../shared/think-tags.ts'
@@ -26,6 +27,17 @@ export const deploymentMembers = {
   /** Puts an answer between results of tools and the next message. */
   bridgeTools: v.optional(v.boolean()),
 }
+
+/** Those of them that may be set at run time, for plugins that add their own. */
+export const deploymentFields: readonly OptionField[] = [
+  { name: 'reasoning', label: 'Reasoning in the answer', kind: 'choice', choices: THINK_TAGS },
+  { name: 'replayReasoning', label: 'Send earlier reasoning', kind: 'flag' },
+  { name: 'omit', label: 'Members that the model refuses', kind: 'list', example: 'temperature' },
+  { name: 'effort', label: 'Levels of reasoning effort', kind: 'list', example: 'low, high' },
+  { name: 'batch', label: 'Most inputs of one request', kind: 'number' },
+  { name: 'forcedTools', label: 'Calls a tool when it has to', kind: 'flag' },
+  { name: 'bridgeTools', label: 'Answer after results of tools', kind: 'flag' },
+]
 
 /** Options of a deployment. */
 const deploymentOptions = v.strictObject(deploymentMembers)

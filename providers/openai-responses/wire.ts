@@ -1,6 +1,6 @@
 /** Which of OpenAI's two APIs a deployment is asked with. */
 import * as v from 'valibot'
-import type { Host, Provider } from '../../src/plugin.ts'
+import type { Host, Provider, OptionField } from '../../src/plugin.ts'
 import { createChat, type ChatTarget } from '../openai-compatible/chat.ts'
 import { httpFailure } from '../openai-compatible/errors.ts'
 import type { DeploymentOptions } from '../openai-compatible/options.ts'
@@ -11,6 +11,14 @@ import { needsResponses } from '../openai-compatible/rows.ts'
 
 /** The option `api` of a deployment: one API, or the one that the model needs. */
 export const apiOption = v.optional(v.picklist(['auto', 'responses', 'chat']), 'auto')
+
+/** The same, as a field. */
+export const API_FIELD: OptionField = {
+  name: 'api',
+  label: 'API',
+  kind: 'choice',
+  choices: ['auto', 'responses', 'chat'],
+}
 
 /** Options of a deployment that has the choice. */
 export interface ApiOptions extends DeploymentOptions {

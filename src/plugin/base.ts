@@ -30,6 +30,20 @@ export interface SchemaIssue {
 /** The type of the values that a schema produces. */
 export type Output<S extends Schema> = NonNullable<S['~standard']['types']>['output']
 
+/** The description of one option, for forms and for options that are set at run time. */
+export interface OptionField {
+  /** Name of the option; `guardrail.id` for one that is a level below. */
+  readonly name: string
+  readonly label: string
+  readonly help?: string
+  readonly example?: string
+  /** A `secret` is sealed in the store and never shown; an `address` is an http or https address. */
+  readonly kind: 'text' | 'secret' | 'address' | 'number' | 'flag' | 'choice' | 'list'
+  readonly required?: boolean
+  /** The values of a choice. */
+  readonly choices?: readonly string[]
+}
+
 /** Members of every plugin; a plugin is the default export of its module. `I` is the instance that it makes, `H` the host that it gets. */
 export interface Plugin<K extends string, S extends Schema, I, H = Host> {
   readonly kind: K
@@ -38,6 +52,11 @@ export interface Plugin<K extends string, S extends Schema, I, H = Host> {
   readonly name: string
   /** Validates the options of a configured instance. */
   readonly options: S
+  /**
+   * Options that may be set at run time, by the API, the command line or a form. A plugin without them is configured in the file.
+   * None may be a path, a command or code.
+   */
+  readonly fields?: readonly OptionField[]
   /** Called once for each configured instance; has ten seconds. An error refuses the configuration. */
   setup(options: Output<S>, host: H): I | Promise<I>
 }

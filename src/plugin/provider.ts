@@ -1,6 +1,13 @@
 /** Providers answer requests with a vendor's models. */
 import type { ConsolaInstance } from 'consola'
-import { API_VERSION, type Closable, type Output, type Plugin, type Schema } from './base.ts'
+import {
+  API_VERSION,
+  type Closable,
+  type OptionField,
+  type Output,
+  type Plugin,
+  type Schema,
+} from './base.ts'
 import type { ChatInput, ChatChunk, ChatCompletion, NativeInput } from './chat.ts'
 import type {
   ImageEditInput,
@@ -133,6 +140,8 @@ export interface ProviderPlugin<
 > extends Plugin<'provider', S, Provider<Output<D>>> {
   /** Validates `models.<id>.deployments[].options`; without it a deployment may have none. */
   readonly deploymentOptions?: D
+  /** Options of deployments that may be set at run time. None is a secret or an address. */
+  readonly deploymentFields?: readonly OptionField[]
   /**
    * The vendor as OpenTelemetry's conventions for generative AI name it, where that is not the plugin's name; null for a plugin
    * of many vendors: the name of the provider in the configuration tells which one it is.
