@@ -99,6 +99,7 @@ export function loaded(config: UserConfig, directory = import.meta.dirname): Loa
     folders: [],
     certificates: [],
     network: NO_NETWORK,
+    sealing: {},
     otherDataFolders: [],
   }
 }

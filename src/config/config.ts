@@ -12,6 +12,7 @@ import { boundsProblem, MAX_FILE_BYTES, TOO_DEEP, TOO_LARGE } from '../errors/bo
 import { ConfigError } from '../errors/errors.ts'
 import type { wildcardSchema } from '../models/entry.ts'
 import { isRaw, mergeModels, withDeployments, withListed } from '../models/layers.ts'
+import { providersWith, secretPaths, sinksWith, starterWith, type ManagedLayer } from './managed.ts'
 import { Origins, type Layer, type Origin } from './origins.ts'
 import { readNetwork, type Network } from './network.ts'
 import { readPriceFiles, type ListedPrices } from './price-files.ts'
@@ -63,8 +64,18 @@ export interface LoadedConfig {
   readonly certificates: readonly string[]
   /** Proxies of the environment, and the texts of certificates. */
   readonly network: Network
+  /** Variables with which secrets of the store are sealed. */
+  readonly sealing: SealingVariables
+  /** The same files with a managed layer; absent for a configuration that is not of files. @throws ConfigError */
+  readonly withManaged?: (layer: ManagedLayer) => Promise<LoadedConfig>
   /** Other folders in which an earlier start, with other settings, may have left a ledger. Absolute. */
   readonly otherDataFolders: readonly string[]
+}
+
+/** Values of `SLUICEGATE_SECRET` and `SLUICEGATE_SECRET_PREVIOUS`. */
+interface SealingVariables {
+  readonly secret?: string
+  readonly previous?: string
 }
 
 /** Where to look for the configuration. */
@@ -95,36 +106,85 @@ const MODELS = 'models'
 /** Files that Node.js has loaded itself. Its module cache would return the old content after a change. */
 const loadedByNode = new Set<string>()
 
+/** The files of a configuration, read and not yet merged. */
+interface ReadFiles {
+  readonly file: string
+  readonly label: string
+  readonly directory: string
+  readonly environment: Environment
+  readonly folders: ReadonlySet<string>
+  readonly own: unknown
+  /** The configuration with the environment applied. */
+  readonly resolved: ReturnType<typeof resolveEnvironment>
+  readonly starter: unknown
+  /** The models file; absent where there is none, or the configuration is no object. */
+  readonly models?: { readonly label: string; readonly entries: unknown }
+  /** Whether the configuration names the models file in place of entries. */
+  readonly isNamed: boolean
+}
+
 /** Loads and validates the configuration. @throws ConfigError with all issues */
 export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfig> {
+  const files = await readFiles(options)
+  return { ...(await merge(files, options)), withManaged: (layer) => merge(files, options, layer) }
+}
+
+async function readFiles(options: LoadOptions): Promise<ReadFiles> {
   const { cwd = process.cwd(), env = process.env } = options
   const file = await find(cwd, options)
   const directory = file === options.builtIn ? resolve(cwd) : dirname(file)
   const label = labelOf(file, cwd)
   const environment = await readEnvironment(env, [cwd, dirname(file)])
   const folders = new Set([dirname(file), resolve(cwd)])
-
   const own = await read(file, label, environment)
+  const resolved = resolveEnvironment(own, configSchema, environment)
+  const { value } = resolved
+  const place = { file, label, directory, environment, folders, own, resolved }
+  if (!isRaw(own) || !isRaw(value)) return { ...place, starter: {}, isNamed: false }
+  const { models, extends: base } = value
+  const starter = base === 'starter' ? await read(STARTER_FILE, base, environment) : {}
+  const isNamed = typeof models === 'string'
+  const modelsFile = isNamed ? resolve(directory, models) : await modelsBeside(file, options)
+  if (modelsFile === undefined) return { ...place, starter, isNamed }
+  folders.add(dirname(modelsFile))
+  const modelsLabel = labelOf(modelsFile, cwd)
+  const entries = await readModels(modelsFile, modelsLabel, environment)
+  return { ...place, starter, isNamed, models: { label: modelsLabel, entries } }
+}
+
+/** Merges the layers, applies the environment and validates. @throws ConfigError with all issues */
+async function merge(
+  files: ReadFiles,
+  options: LoadOptions,
+  managed?: ManagedLayer,
+): Promise<LoadedConfig> {
+  const { cwd = process.cwd() } = options
+  const { file, label, directory, environment, own, starter, models, isNamed } = files
+  const folders = new Set(files.folders)
   const written: Origin =
     file === options.builtIn ? { from: 'built-in' } : { from: 'configuration', file: label }
   const layers: Layer[] = [{ origin: written, value: own }]
-  let resolved = resolveEnvironment(own, configSchema, environment)
+  let { resolved } = files
   let listed: ListedPrices = { models: {}, origins: new WeakMap() }
+  let sinkNames: string[] = []
   if (isRaw(own) && isRaw(resolved.value)) {
-    const { models, extends: base } = resolved.value
-    const starter = base === 'starter' ? await read(STARTER_FILE, base, environment) : {}
-    const named = typeof models === 'string'
-    const modelsFile = named ? resolve(directory, models) : await modelsBeside(file, options)
-    if (modelsFile !== undefined) folders.add(dirname(modelsFile))
-    const modelsLabel = modelsFile && labelOf(modelsFile, cwd)
-    const entries = modelsFile && (await readModels(modelsFile, modelsLabel!, environment))
-    const extended = { ...(extendBy(own, starter) as Record<string, unknown>) }
+    const below = managed ? starterWith(starter, managed) : starter
+    const extended = { ...(extendBy(own, below) as Record<string, unknown>) }
     extended.providers = withVendors(extended.providers, environment, label)
-    const first = named ? entries : own.models
-    const merged = mergeModels(first, entries, (starter as UserConfig).models)
-    if (modelsLabel) {
-      layers.push({ origin: { from: 'models', file: modelsLabel }, value: { models: entries } })
+    if (managed) {
+      extended.providers = providersWith(extended.providers, own.providers, managed, label)
+      extended.sinks = sinksWith(own.sinks, managed)
+      sinkNames = namesOf(extended.sinks)
     }
+    const first = isNamed ? models?.entries : own.models
+    const merged = mergeModels(first, models?.entries, (below as UserConfig).models)
+    if (models) {
+      layers.push({
+        origin: { from: 'models', file: models.label },
+        value: { models: models.entries },
+      })
+    }
+    if (managed) layers.push(managedLayerOf(managed))
     layers.push({ origin: { from: 'starter' }, value: starter })
     const packaged = !isRaw(resolved.value.prices) || resolved.value.prices.packaged !== false
     const vendors = vendorsOf(merged)
@@ -133,17 +193,24 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
     extended.models = withDeployments(withListed(merged, listed.models), extended.providers)
     // A variable that has named the file does not replace its entries.
     const { [`${OVERRIDE}MODELS`]: _, ...others } = environment
-    resolved = resolveEnvironment(extended, configSchema, named ? others : environment)
+    resolved = resolveEnvironment(extended, configSchema, isNamed ? others : environment)
   }
 
   const config = await validate(resolved, label, listed.models)
-  const { network, files, issues } = await readNetwork(config, directory, environment)
+  const { network, files: certificates, issues } = await readNetwork(config, directory, environment)
   if (issues.length > 0) throw new ConfigError(label, issues)
-  for (const one of files) folders.add(dirname(one))
+  for (const one of certificates) folders.add(dirname(one))
   const otherDataFolders = placeState(config, file, directory, environment, options)
   const set = variablesOf(resolved, environment, options)
+  for (const [index, name] of sinkNames.entries()) {
+    if (!managed || !Object.hasOwn(managed.sections.sinks, name)) continue
+    set.set(`sinks.${index}`, { from: 'managed', revision: managed.revision })
+  }
   const origins = new Origins({ layers, set, models: config.models, listed: listed.origins })
-  const { secrets } = resolved
+  const secrets = new Set([
+    ...resolved.secrets,
+    ...(managed ? secretPaths(managed, sinkNames) : []),
+  ])
   return {
     config,
     file,
@@ -151,10 +218,42 @@ export async function loadConfig(options: LoadOptions = {}): Promise<LoadedConfi
     secrets,
     origins,
     folders: [...folders],
-    certificates: files,
+    certificates,
     network,
+    sealing: sealingOf(environment),
     otherDataFolders,
   }
+}
+
+/** The managed entries as a layer whose values have an origin. */
+function managedLayerOf({ revision, sections }: ManagedLayer): Layer {
+  const { providers, models, engines } = sections
+  return {
+    origin: { from: 'managed', revision },
+    value: { providers, models, search: { engines } },
+  }
+}
+
+/** The names of sinks, in their order. */
+function namesOf(sinks: unknown): string[] {
+  return Array.isArray(sinks)
+    ? sinks.map((one) => String(member(one, 'name') ?? member(one, 'use')))
+    : []
+}
+
+const SECRET = 'SLUICEGATE_SECRET'
+const SECRET_LENGTH = 32
+
+/** @throws ConfigError for a secret that is too short to be one */
+function sealingOf(environment: Environment): SealingVariables {
+  const [secret, previous] = [SECRET, `${SECRET}_PREVIOUS`].map((name) => {
+    const value = environment[name] || undefined
+    if (value !== undefined && value.length < SECRET_LENGTH) {
+      fail('the environment', `expected at least ${SECRET_LENGTH} characters`, name)
+    }
+    return value
+  })
+  return { ...(secret !== undefined && { secret }), ...(previous !== undefined && { previous }) }
 }
 
 /** Vendors of the price lists that entries of models refer to: by their ids, by `price_of`, and by their deployments. */

@@ -5,14 +5,15 @@ import { isRaw } from '../models/layers.ts'
 /** Where a value comes from. */
 export interface Origin {
   /**
-   * `configuration` and `models` are files of the operator, `prices` is the operator's price list, `built-in` is a configuration
-   * or a price list of the package, and `default` is what holds where nothing is written.
+   * `configuration` and `models` are files of the operator, `managed` is what was set up at run time, `prices` is the operator's
+   * price list, `built-in` is a configuration or a price list of the package, and `default` is what holds where nothing is written.
    */
   readonly from:
     | 'environment'
     | 'command line'
     | 'configuration'
     | 'models'
+    | 'managed'
     | 'starter'
     | 'prices'
     | 'built-in'
@@ -21,6 +22,8 @@ export interface Origin {
   readonly file?: string
   /** The variables whose values it has, or the variable or option that sets it. */
   readonly name?: string
+  /** The revision of the managed layer. */
+  readonly revision?: number
 }
 
 /** One source of values. */

@@ -589,6 +589,7 @@ export const configSchema = v.strictObject({
   telemetry: v.optional(telemetry, {}),
   sinks: v.optional(v.array(sink), []),
   seed: v.optional(seed, {}),
+  managed: v.optional(FLAG, true),
 })
 
 /** The sections with their defaults. */

@@ -121,6 +121,7 @@ describe('an absent member', () => {
         hosts: [],
       },
       seed: { accounts: [] },
+      managed: true,
     })
   })
 

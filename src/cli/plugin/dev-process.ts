@@ -104,6 +104,7 @@ function loadedOf(config: UserConfig, directory: string): LoadedConfig {
     folders: [],
     certificates: [],
     network: NO_NETWORK,
+    sealing: {},
     otherDataFolders: [],
   }
 }
