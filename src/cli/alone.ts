@@ -1,4 +1,5 @@
 /** `serve` in one process. */
+import { withChangesLogged } from '../gateway/changes.ts'
 import { flushCompileCache } from 'node:module'
 import { callableUrl } from '../gateway/welcome.ts'
 import { logEvent } from '../observe/events.ts'
@@ -16,7 +17,6 @@ import {
   prepareState,
   tell,
   warnOfConfiguration,
-  withChangesLogged,
 } from './serving.ts'
 import { limitStop, Stop, type StopReason } from './stop.ts'
 

@@ -6,14 +6,10 @@ import type { LoadedConfig } from '../config/config.ts'
 import { starterHints } from '../config/starter.ts'
 import { LostState } from '../errors/errors.ts'
 import { createGateway, type Gateway, type WorkerPlace } from '../gateway/gateway.ts'
-import { idleGuards } from '../guard/policy-check.ts'
+import { logPrices, warnOfEntries } from '../gateway/changes.ts'
 import { seed, type SeedReport } from '../gateway/seed.ts'
 import { waysInWords } from '../upstream/egress.ts'
 import { callableUrl, started, welcome } from '../gateway/welcome.ts'
-import { unpricedVendors } from '../models/by-vendor.ts'
-import { lintOfWritten } from '../models/lint.ts'
-import type { Runtime } from '../pipeline/pipeline.ts'
-import { priceChanges, type PriceChange } from '../models/price-changes.ts'
 import { tokensOf } from '../server/admin/auth.ts'
 import { signInLink } from '../server/admin/session.ts'
 import type { Server } from '../server/server.ts'
@@ -95,20 +91,6 @@ export async function prepareState(
   })
 }
 
-/** Logs the effects of a new configuration on models. @param change replaces the configuration */
-export async function withChangesLogged(
-  gateway: Gateway,
-  change: () => Promise<void> | void,
-): Promise<void> {
-  const { prices, catalog } = gateway.runtime
-  const before = catalog.at().all()
-  await change()
-  const after = gateway.runtime.catalog.at().all()
-  logPrices(gateway.runtime, priceChanges(before, after))
-  warnOfEntries(gateway)
-  await prices.exchange(after)
-}
-
 /** Prints the report of a start: for a person, or as a line of the log. @param isTerminal whether a person reads it */
 export async function tell(
   { gateway, report, server: { url } }: Serving,
@@ -140,35 +122,6 @@ export async function closeGateway(gateway: Gateway): Promise<void> {
     if (error instanceof LostState) throw error
     const reason = error instanceof Error ? error.message : String(error)
     throw new CommandError(`The state could not be closed: ${reason}.`, 74)
-  }
-}
-
-function warnOfEntries({ loaded, runtime: { catalog, guards, log } }: Gateway): void {
-  for (const text of unpricedVendors(loaded.config.unpriced)) log.warn(text)
-  for (const { guard, code, message } of idleGuards(guards)) {
-    log.warn(`${code}: guard ${guard}: ${message}`)
-  }
-  for (const { model, code, level, message } of lintOfWritten(catalog.at().all())) {
-    if (level === 'warning') log.warn(`${code}: ${model}: ${message}`)
-  }
-}
-
-/** Models that a person wrote, or that were called, have a line for each change; the others of a vendor one line together. */
-function logPrices({ log, catalog, metrics }: Runtime, changes: readonly PriceChange[]): void {
-  const called = metrics.calls.outcomes()
-  const isTold = (model: string) => called.has(model) || catalog.get(model)?.wildcard === undefined
-  const others = changes.filter(({ model }) => !isTold(model))
-  for (const [vendor, some] of Map.groupBy(others, ({ model }) =>
-    model.slice(0, model.indexOf('/')),
-  )) {
-    const models = new Set(some.map(({ model }) => model)).size
-    log.info(
-      `price: ${vendor}/*: ${models === 1 ? '1 model has' : `${models} models have`} other prices`,
-    )
-  }
-  for (const { text, isSuspicious } of changes.filter(({ model }) => isTold(model))) {
-    if (isSuspicious) log.warn(`price-moved: ${text}`)
-    else log.info(`price: ${text}`)
   }
 }
 

@@ -5,6 +5,7 @@ import type { Channel } from '../threads/channel.ts'
 import { Link } from '../cluster/link.ts'
 import { sharedStarter } from '../cluster/threads.ts'
 import { loadConfig, type LoadedConfig, type LoadOptions } from '../config/config.ts'
+import { withChangesLogged } from '../gateway/changes.ts'
 import type { Gateway, WorkerPlace } from '../gateway/gateway.ts'
 import type { PreparedConfig } from '../gateway/generations.ts'
 import { logEvent } from '../observe/events.ts'
@@ -25,7 +26,6 @@ import {
   prepareState,
   tell,
   warnOfConfiguration,
-  withChangesLogged,
 } from './serving.ts'
 import { limitStop, Stop } from './stop.ts'
 

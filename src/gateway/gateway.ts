@@ -11,6 +11,8 @@ import { completable, needsToken, ownAdminToken, useOwnToken } from './admin-tok
 import { assemble, type Assembled } from './assemble.ts'
 import { BodyBudget, defaultBodyMemory } from './body-budget.ts'
 import { Generations, type PreparedConfig } from './generations.ts'
+import { withChangesLogged } from './changes.ts'
+import { Managed } from './managed.ts'
 import { closeState, openState, type OpenState } from './open-state.ts'
 import {
   createCommon,
@@ -60,6 +62,8 @@ export interface Gateway {
   /** Deployments that operators have disabled. */
   readonly disabledDeployments: DisabledDeployments
   readonly listedMoney: ListedMoney
+  /** Vendors and models that are set up at run time. */
+  readonly managed: Managed
   /** Messages between the gateways that share its state. */
   readonly peers: Peers
   track(call: Call): void
@@ -115,7 +119,19 @@ export async function createGateway(
   const shared = createShared(common, state, runtime, loaded.config.log.path)
   generations.begin(loaded, assembled, shared, token)
   const startedAt = Date.now()
-  const own = { startedAt, worker: worker?.number, announcements: state.announcements }
+  const managed = new Managed({
+    ...shared,
+    generations,
+    loaded,
+    isShared: isShared(loaded),
+    logged: (use) => withChangesLogged(generations, use),
+  })
+  const own = {
+    startedAt,
+    worker: worker?.number,
+    announcements: state.announcements,
+    managed: () => managed.report,
+  }
   const sharing = await createSharing(shared, generations, own)
   const { instances } = sharing
   await shared.alerts.keepIn({
@@ -125,9 +141,10 @@ export async function createGateway(
       running: async () => (await instances.list()).map(({ id }) => id),
     }),
   })
+  await managed.start()
   const bodies = bodyBudgetOf(generations, shared, worker)
   const listedMoney = listedMoneyOf(generations, shared)
-  const timer = drive(generations, shared, { ...sharing, bodies })
+  const timer = drive(generations, shared, { ...sharing, bodies, managed })
   let [stopping, faulty] = [false, false]
   return {
     ...sharing,
@@ -137,6 +154,7 @@ export async function createGateway(
     running: generations.running,
     bodies,
     listedMoney,
+    managed,
     madeToken: token !== undefined && loaded.config.admin.token === token,
     get stopping() {
       return stopping
@@ -151,8 +169,8 @@ export async function createGateway(
       return generations.runtime
     },
     track: (call) => generations.track(call),
-    prepare: (next) => generations.prepare(next),
-    reload: (next) => generations.reload(next),
+    prepare: (next) => managed.prepare(next),
+    reload: (next) => managed.reload(next),
     whenReplaced: (watch) => generations.whenReplaced(watch),
     stop: () => void (stopping = true),
     reportFault(error, kind) {
@@ -162,6 +180,7 @@ export async function createGateway(
     },
     async close() {
       clearInterval(timer)
+      await managed.close()
       await closeParts({ generations, shared, state, ...sharing, listedMoney })
     },
   }
@@ -220,10 +239,14 @@ function listedMoneyOf(generations: Generations, { ledger, accounts, usage }: Sh
 function drive(
   generations: Generations,
   shared: Shared,
-  parts: Pick<Gateway, 'bodies' | 'disabledDeployments' | 'instances' | 'peers'>,
+  parts: Pick<Gateway, 'bodies' | 'disabledDeployments' | 'instances' | 'peers' | 'managed'>,
 ): NodeJS.Timeout {
   const disk = new DiskSpace(foldersOf(generations.runtime.config))
-  const more = () => [...shared.spending.findings(), ...disk.findings()]
+  const more = () => [
+    ...shared.spending.findings(),
+    ...disk.findings(),
+    ...parts.managed.findings(),
+  ]
   const health = new HealthEvents(shared.events, () => generations.runtime, more, disk)
   return startTimer({ ...shared, ...parts, running: generations.running, health, disk })
 }
@@ -311,6 +334,7 @@ interface Timed extends Pick<
   readonly disabledDeployments: DisabledDeployments
   readonly instances: Instances
   readonly peers: Peers
+  readonly managed: Managed
   readonly health: HealthEvents
   readonly disk: DiskSpace
 }
@@ -335,6 +359,7 @@ function startTimer({ running, ledger, log, loop, ...timed }: Timed): NodeJS.Tim
     timed.bodies.tick()
     loop.tick(now)
     timed.disabledDeployments.tick(now)
+    timed.managed.tick(now)
     timed.instances.tick(now)
     timed.peers.tick(now)
     timed.disk.tick(now)

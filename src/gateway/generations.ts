@@ -5,11 +5,12 @@ import { RunningCalls } from '../pipeline/running-calls.ts'
 import { completable, useOwnToken } from './admin-token.ts'
 import { raisePriceAlerts } from './alert-findings.ts'
 import { assemble, type Assembled } from './assemble.ts'
-import { warnOfRestart } from './restart-settings.ts'
 import { secretsOf, type Shared } from './shared.ts'
 
 /** A configuration whose plugins are set up. Its owner calls one of these. */
 export interface PreparedConfig {
+  /** What serves once it is used. */
+  readonly runtime: Runtime
   use(): void
   discard(): Promise<void>
 }
@@ -74,14 +75,8 @@ export class Generations {
     // Calls of the previous configuration may still fail.
     this.#shared.mask.use([...secretsOf(this.loaded), ...secretsOf(next)])
     const fresh = this.#generationOf(next, await assemble(next, this.#shared))
-    return { use: () => this.#replaceBy(fresh), discard: () => fresh.close() }
-  }
-
-  /** Replaces the configuration. @throws ConfigError without having changed anything */
-  async reload(next: LoadedConfig): Promise<void> {
-    const { log, config } = this.runtime
-    ;(await this.prepare(next)).use()
-    warnOfRestart(log, config, next.config)
+    const use = () => this.#replaceBy(fresh)
+    return { runtime: fresh.runtime, use, discard: () => fresh.close() }
   }
 
   /** Calls a function after each change of the configuration. @returns ends that */

@@ -32,6 +32,7 @@ interface OwnPlace {
   /** ms since epoch */
   readonly startedAt: number
   readonly worker: number | undefined
+  readonly managed: () => NonNullable<Instance['managed']>
 }
 
 /** Whether other gateways may use the same state. */
@@ -43,7 +44,7 @@ export function isShared({ config }: LoadedConfig): boolean {
 export async function createSharing(
   shared: Shared,
   generations: Generations,
-  { announcements, startedAt, worker }: OwnPlace,
+  { announcements, startedAt, worker, managed }: OwnPlace,
 ): Promise<Sharing> {
   const { records, gatewayId, events, usage } = shared
   const { running } = generations
@@ -53,6 +54,7 @@ export async function createSharing(
   const own = () => ({
     ...instanceOf(generations.runtime, running.size, startedAt),
     ...(worker && { worker }),
+    managed: managed(),
   })
   const instances = new Instances({ ...shared, own }, mayHaveOthers)
   return {

@@ -30,6 +30,8 @@ export const ALERT_KINDS = [
   'key.expiring',
   'price.changed',
   'price_list.missing',
+  'managed.invalid',
+  'managed.behind',
 ] as const
 type AlertKind = (typeof ALERT_KINDS)[number]
 
@@ -53,6 +55,7 @@ const PATIENCE: Readonly<Partial<Record<AlertKind, readonly [raise: number, end:
   'ledger.down': [10_000, 30_000],
   'log.dropped': [0, 600_000],
   'guard.open': [60_000, 60_000],
+  'managed.behind': [30_000, 0],
 }
 const AT_ONCE = [0, 0] as const
 /** Alerts about what gateways share, which each of them sees. The others are about one process. */

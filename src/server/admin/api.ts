@@ -18,6 +18,7 @@ import { gatewayRoutes } from './gateways.ts'
 import { guardRoutes } from './guard.ts'
 import { modelImportRoutes } from './model-import.ts'
 import { modelRoutes } from './models.ts'
+import { managedRoutes } from './managed.ts'
 import { memberRoutes } from './members.ts'
 import { peopleRoutes } from './people.ts'
 import { policyRoutes } from './policies.ts'
@@ -133,6 +134,7 @@ export const ADMIN_ROUTES: Routes = {
   ...listRoutes,
   ...modelRoutes,
   ...modelImportRoutes,
+  ...managedRoutes,
   ...memberRoutes,
   ...peopleRoutes,
   ...policyRoutes,

@@ -183,7 +183,7 @@ export async function changing<Item extends RevisionChanged['current']>(
  * The revision that `If-Match` names; undefined without one, and for `*`.
  * @throws InvalidRequest for a header that is no revision
  */
-function revisionOf({ event }: Pick<AdminRequest, 'event'>): number | undefined {
+export function revisionOf({ event }: Pick<AdminRequest, 'event'>): number | undefined {
   const given = event.req.headers.get('if-match')?.trim()
   if (given === undefined || given === '*') return undefined
   const digits = /^(?:W\/)?"(\d{1,15})"$/.exec(given)?.[1]

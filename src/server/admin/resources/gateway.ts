@@ -39,11 +39,28 @@ export interface Instance {
   readonly lag?: number
   readonly log?: LogCounts
   readonly ledger: Pick<Outbox, 'ok' | 'outbox'>
+  /** The managed configuration that it serves, and why it does not serve a later one; the id of its key for secrets. */
+  readonly managed?: {
+    readonly revision: number
+    readonly error: string | null
+    readonly kid?: string
+  }
 }
 
 /** One of the gateways that share a state. @param own whether it is the answering one */
 export function gatewayView(instance: Instance, own: boolean) {
-  const { id, worker = null, version, node, startedAt, running, lag, log, ledger } = instance
+  const {
+    id,
+    worker = null,
+    version,
+    node,
+    startedAt,
+    running,
+    lag,
+    log,
+    ledger,
+    managed,
+  } = instance
   return {
     id,
     own,
@@ -55,6 +72,7 @@ export function gatewayView(instance: Instance, own: boolean) {
     ledger,
     usage_lag_rows: lag ?? null,
     log: log ?? null,
+    managed: managed ? { kid: null, ...managed } : null,
   }
 }
 

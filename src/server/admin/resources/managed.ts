@@ -1,0 +1,56 @@
+/** Vendors, models, search engines and sinks that are set up at run time. */
+import * as v from 'valibot'
+import { flag, text, whole } from './settings.ts'
+
+const SECTION = 'one of providers, models, engines, sinks'
+const REVISION = ' of a revision'
+const value = v.record(v.string(), v.unknown(), 'an object')
+
+/** `POST /managed`. */
+export const managedChange = v.strictObject({
+  changes: v.pipe(
+    v.array(
+      v.strictObject({
+        section: v.picklist(['providers', 'models', 'engines', 'sinks'], SECTION),
+        name: text(200),
+        value: v.nullable(value),
+        revision: v.optional(whole(0, Number.MAX_SAFE_INTEGER, REVISION)),
+      }),
+      'a list of changes',
+    ),
+    v.minLength(1, 'at least one change'),
+    v.maxLength(1000, 'at most 1000 changes'),
+  ),
+  dry_run: v.optional(flag, false),
+  note: v.optional(text(500)),
+})
+
+/** `POST /managed/revert`. */
+export const managedRevert = v.strictObject({
+  to: whole(1, Number.MAX_SAFE_INTEGER, REVISION),
+  dry_run: v.optional(flag, false),
+})
+
+/** A setting without the effect that was meant. */
+export interface Notice {
+  readonly code: string
+  /** What it is about, such as `provider:openai`. */
+  readonly object: string
+  readonly member: string | null
+  readonly message: string
+}
+
+/** One entry; a secret of it is `{"set": true}`. */
+export interface EntryAnswer {
+  readonly section: string
+  readonly name: string
+  readonly value: object | null
+  readonly revision: number
+  readonly changed_at: string
+  readonly changed_by: string
+  /** The file that has an entry of this name, which wins. */
+  readonly shadowed_by: string | null
+  /** Why it is not in force. */
+  readonly left_out: string | null
+  readonly warnings: readonly Notice[]
+}
