@@ -235,11 +235,12 @@ function parse(text: string, number: number): { readonly [name: string]: unknown
 
 const NO_EXPORT = 'this is not an export: its first line is not a header'
 
-function readHeader({ kind, version, at }: { readonly [name: string]: unknown }): Line {
+function readHeader({ kind, version, at, ledger: id }: { readonly [name: string]: unknown }): Line {
   if (kind !== 'export' && kind !== 'rescue') throw new LineError(1, NO_EXPORT)
   if (READ_VERSIONS.includes(version)) {
     if (kind === 'rescue') return { kind, version: Number(version) }
-    return { kind, version: Number(version), at: Number(at) }
+    const ledger = typeof id === 'string' ? { ledger: id } : {}
+    return { kind, version: Number(version), at: Number(at), ...ledger }
   }
   const actual = JSON.stringify(version) ?? 'none'
   const read = `this gateway reads version ${READ_VERSIONS.join(' and ')}`
@@ -389,6 +390,8 @@ export async function importLines(
   for await (const line of checkedLines(read())) {
     if (batch.length === BATCH_LINES || !isItem(line)) await flush()
     lines++
+    // A rescue and a list of missing bookings have no identity: they are parts.
+    if (line.kind === 'export' && line.ledger !== undefined) await ledger.adopt(line.ledger)
     if (isItem(line)) batch.push(line)
     if (line.kind === 'record') added += Number(await importRecord(records, line, lines))
   }

@@ -436,6 +436,11 @@ export interface Ledger {
   state(): Promise<LedgerState>
   /** Goes on with a store that is in doubt. @throws StateChanged where the doubt is another one */
   accept(accepted: AcceptedDoubt): Promise<void>
+  /**
+   * Gives a ledger without accounts the identity of another one, whose export is imported into it: the move is not foreign then.
+   * @returns whether the ledger had none
+   */
+  adopt(id: string): Promise<boolean>
   /** Resolves, with a reason, when the ledger is gone or damaged: it admits nothing any more, and has to be closed. */
   readonly lost: Promise<string>
   /** Number of sums that differed from their rows when the ledger was last verified in the background. */

@@ -137,6 +137,21 @@ export class Beat {
     await this.again()
   }
 
+  /** Gives the ledger another identity. Its other gateways follow, as after {@link accept}. */
+  async adopt(id: string): Promise<void> {
+    const { connection, memory } = this.#options
+    const { known } = memory
+    if (known === undefined || known.id === id) return
+    await connection.ask(() =>
+      this.#store
+        .multi()
+        .hset(LEDGER, { id, [`was:${known.id}`]: '1' })
+        .hincrby(LEDGER, 'epoch', 1)
+        .exec(),
+    )
+    await this.again()
+  }
+
   async stop(): Promise<void> {
     clearInterval(this.#timer)
     await this.#beating

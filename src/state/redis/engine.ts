@@ -67,6 +67,7 @@ import { RedisHistory, RedisImport } from './history.ts'
 import { Memory } from './memory.ts'
 import { RedisRecords, redisStorage } from './records.ts'
 import { liftedRevision, toLimitsText } from './limits-text.ts'
+import { accountsIn } from './rows.ts'
 import { toPico, type ScriptReply, type ScriptClient } from './replies.ts'
 import { LEDGER, Lifter } from './schema.ts'
 import { RECEIPT_MS, scriptsWith } from './scripts.ts'
@@ -456,6 +457,12 @@ export class RedisLedger implements Ledger {
 
   accept(accepted: AcceptedDoubt): Promise<void> {
     return this.#beat.accept(accepted)
+  }
+
+  async adopt(id: string): Promise<boolean> {
+    if ((await accountsIn(this.#connection)).length > 0) return false
+    await this.#beat.adopt(id)
+    return true
   }
 
   /** Whether the present ledger was accepted in the place of another one. */

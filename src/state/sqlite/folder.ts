@@ -34,8 +34,10 @@ export interface OpenedFolder {
   readonly rolledBack: number
   /** Set for an older copy: it is not used before it was accepted. */
   readonly doubt: Doubt | undefined
-  /** Goes on with an older copy. */
+  /** Goes on with an older copy, or with another identity. */
   accept(): void
+  /** Forgets which ledger the folder has, before that gets another identity. */
+  forget(): void
   /** Warnings for the operator, one sentence each. */
   readonly warnings: readonly string[]
   /** Records the present size of the ledger. */
@@ -127,6 +129,7 @@ export function openFolder(path: string, expected?: string): OpenedFolder {
         noted = undefined
         note()
       },
+      forget: () => forget(owner),
       warnings: warning === undefined ? [] : [warning],
       note,
       loss: () => lossOf(file, own[0]![1]),

@@ -329,6 +329,7 @@ export function prepare(db: DatabaseSync) {
        WHERE account = ? AND seq < ? ORDER BY seq DESC LIMIT ?`,
     ),
     owners: db.prepare(OWNERS),
+    isEmpty: db.prepare(`SELECT 1 WHERE NOT EXISTS (${OWNERS})`),
     orphans: db.prepare(
       `SELECT account, seq, kind, request, key, at, cost, body, actor FROM usage
        WHERE kind = 'orphan' AND seq < ?1 AND (?2 IS NULL OR account = ?2) AND NOT EXISTS (

@@ -3,7 +3,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { fromStoredSum, toStoredSum, type Pico, type StoredSum } from '../../money/money.ts'
 import type { AuditEntry, AuditFilter, AuditRow } from '../audit.ts'
 import { codeOf, isDamage, transact } from './file.ts'
-import type { Reserve } from './folder.ts'
+import type { OpenedFolder, Reserve } from './folder.ts'
 import { readSnapshot, type Snapshot } from './snapshot.ts'
 import {
   addRow,
@@ -110,6 +110,7 @@ export type ReadName =
   | 'recordKeys'
   | 'optimize'
   | 'accept'
+  | 'adopt'
   | 'size'
 
 /** A call of a method of the store, as it is sent between threads. */
@@ -156,7 +157,7 @@ export class Store {
   readonly #db: DatabaseSync
   readonly #sql: Sql
   readonly #reserve: Pick<Reserve, 'lend'> | undefined
-  readonly #accepted: () => void
+  readonly #owner: Pick<OpenedFolder, 'accept' | 'forget'> | undefined
   readonly #costs: Costs
   /** The newest row of accounts, as far as it was looked up. */
   readonly #newest = new Map<string, number>()
@@ -164,10 +165,14 @@ export class Store {
   /** Damage found by the running batch. */
   #damage: string | undefined
 
-  /** @param reserve of the database's disk. @param accepted called when an older copy was accepted */
-  constructor(db: DatabaseSync, reserve?: Pick<Reserve, 'lend'>, accepted: () => void = () => {}) {
+  /** @param reserve of the database's disk. @param owner the folder, which knows the ledger by its identity */
+  constructor(
+    db: DatabaseSync,
+    reserve?: Pick<Reserve, 'lend'>,
+    owner?: Pick<OpenedFolder, 'accept' | 'forget'>,
+  ) {
     this.#db = db
-    this.#accepted = accepted
+    this.#owner = owner
     this.#sql = prepare(db)
     this.#costs = new Costs(this.#sql)
     this.#reserve = reserve
@@ -307,7 +312,17 @@ export class Store {
 
   /** Goes on with an older copy of a ledger. */
   accept(): void {
-    this.#accepted()
+    this.#owner?.accept()
+  }
+
+  /** See {@link Ledger.adopt}. A read command as `accept`: the folder is told before and after. */
+  adopt(id: string): boolean {
+    const isEmpty = this.#sql.isEmpty.get() !== undefined
+    if (!isEmpty) return false
+    this.#owner?.forget()
+    this.#db.prepare('UPDATE identity SET id = ?').run(id)
+    this.#owner?.accept()
+    return true
   }
 
   /** Identity and size of the ledger. */

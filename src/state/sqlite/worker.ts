@@ -50,7 +50,7 @@ function open(): void {
   try {
     const folder = openFolder(path, expected)
     const reserve = new Reserve(join(path, RESERVE_FILE))
-    const store = new Store(folder.db, reserve, () => folder.accept())
+    const store = new Store(folder.db, reserve, folder)
     const { identity, rolledBack, doubt, warnings } = folder
     const opened: Opened = { snapshot: store.load(from), identity, rolledBack, doubt, warnings }
     const watch = new Watch(folder, reserve)

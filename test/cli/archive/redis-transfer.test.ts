@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { Accounts } from '../../../src/accounts/accounts.ts'
 import { hashSecret } from '../../../src/accounts/secrets.ts'
 import { exportLines, importLines } from '../../../src/cli/archive/archive.ts'
@@ -45,6 +45,8 @@ describe('what is in Redis', () => {
       expect(await take(to, lines)).toEqual({ lines: lines.length, added: 0 })
       expect((await accountsOf(to).listKeys('acct')).map(({ id }) => id)).toEqual(ids)
       expect(await to.ledger.verify()).toEqual([])
+      expect((await to.ledger.state()).id).toBe((await from.ledger.state()).id)
+      await vi.waitFor(() => to.ledger.assertOpen())
       from = to
     }
     const moved = accountsOf(other)

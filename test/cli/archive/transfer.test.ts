@@ -142,6 +142,25 @@ describe('an import', () => {
     expect(await back.accounts.listAccounts()).toEqual(await source.accounts.listAccounts())
   })
 
+  it('gives an empty ledger the identity of the exported one, and no other ledger', async () => {
+    const source = await lived()
+    const { id } = await source.ledger.state()
+    const path = await folder({})
+    const file = await open(path)
+    const lines = await linesOf(source)
+    await take(file, lines)
+    expect((await file.ledger.state()).id).toBe(id)
+    await file.ledger.close()
+    const again = await open(path)
+    expect(await again.ledger.state()).toMatchObject({ id })
+    expect((await again.ledger.state()).doubt).toBeUndefined()
+    const other = await lived()
+    const before = (await other.ledger.state()).id
+    await take(again, await linesOf(other)).catch(() => undefined)
+    expect((await again.ledger.state()).id).toBe(id)
+    expect(before).not.toBe(id)
+  })
+
   it('makes the keys work in the new state', async () => {
     const source = await lived()
     const target = fresh()
