@@ -386,7 +386,15 @@ export const COMMANDS: readonly Command[] = [
     limit: { value: 'n', help: 'how many, from 1 to 200 (default: 50)' },
     csv: { help: 'print all of them that have ended, as CSV' },
   }),
-  remote('requests show', 'Show everything that is known of one call.', 'showRequest', ['request']),
+  remote(
+    'requests show',
+    'Show everything that is known of one call.',
+    'showRequest',
+    ['request'],
+    {
+      bill: { help: 'which quantity was charged at which price' },
+    },
+  ),
   remote('requests tail', 'Print a line for each call that ends.', 'tailRequests', [], {
     key,
     account,

@@ -41,6 +41,34 @@ export function table(headings: readonly string[], rows: readonly (readonly unkn
   return cells.map((row) => line(row, widths)).join('')
 }
 
+/** Rows without headings: numbers are aligned at the point, and an empty cell stays empty. */
+export function aligned(rows: readonly (readonly unknown[])[]): string {
+  const cells = rows.map((row) => row.map((value) => (value === '' ? '' : cell(value))))
+  const parts = cells.map((row) => row.map((text) => (isNumber(text) ? text.split('.') : [text])))
+  const columns = cells[0]?.map((_, column) => column) ?? []
+  const whole = columns.map((column) => Math.max(...parts.map((row) => row[column]![0]!.length)))
+  const fraction = columns.map((column) =>
+    Math.max(...parts.map((row) => row[column]![1]?.length ?? -1)),
+  )
+  return cells
+    .map((row) => {
+      const padded = row.map((text, column) => {
+        const [before = '', after] = isNumber(text) ? text.split('.') : [text]
+        const width = whole[column]! + fraction[column]! + 1
+        if (!isNumber(text)) return text.padEnd(width)
+        return `${before.padStart(whole[column]!)}${after === undefined ? '' : `.${after}`}`.padEnd(
+          width,
+        )
+      })
+      return `${padded.join('  ').trimEnd()}\n`
+    })
+    .join('')
+}
+
+function isNumber(text: string): boolean {
+  return /^\d+(\.\d+)?$/.test(text)
+}
+
 /** Names and values, one per line. */
 export function card(members: Readonly<Record<string, unknown>>): string {
   const width = Math.max(...Object.keys(members).map((name) => name.length))

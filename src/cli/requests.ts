@@ -4,7 +4,8 @@ import type { Admin } from './admin.ts'
 import type { Arguments } from './command.ts'
 import { printCsv } from './csv.ts'
 import { REQUEST_FILTERS } from '../server/admin/resources/request.ts'
-import { card, cell, parseExact, print, table } from './output.ts'
+import { aligned, card, cell, parseExact, print, table } from './output.ts'
+import { CommandError } from './command.ts'
 import { queryOf } from './settings.ts'
 
 const FILTERS = [...Object.keys(REQUEST_FILTERS), 'from', 'to']
@@ -34,7 +35,36 @@ export async function listRequests(admin: Admin, args: Arguments): Promise<void>
 export async function showRequest(admin: Admin, args: Arguments): Promise<void> {
   const [id = ''] = args.positionals
   const { data } = await admin.ask('GET', `/requests/${encodeURIComponent(id)}`)
-  print(args, data, () => card(flat(data)))
+  const { bill, bill_missing: missing, ...call } = data
+  if (!args.on.has('bill')) return print(args, data, () => card(flat(call)))
+  if (!bill) {
+    const why =
+      missing === 'folded'
+        ? 'its row was folded into a total'
+        : missing === 'prices'
+          ? 'the prices of its row are not stored'
+          : 'it was not charged'
+    throw new CommandError(`There is no bill of ${id}: ${why}.`)
+  }
+  print(args, bill, () => billText(bill))
+}
+
+/** The terms of a bill, a line each, whose amounts sum to the cost. */
+function billText(bill: any): string {
+  const rows = bill.lines.map((line: any) => {
+    const name = line.price === line.priced_as ? line.price : `${line.price} (${line.priced_as})`
+    return [line.source, name, line.quantity, '×', line.unit_price_usd, '=', line.amount_usd]
+  })
+  const others = [
+    ['rounding', '', bill.rounding_usd],
+    [`waived${bill.waived_because ? `, ${bill.waived_because}` : ''}`, '-', bill.waived_usd],
+    ['cut', '-', bill.cut_usd],
+  ].filter(([, , amount]) => cell(amount) !== '0')
+  const sums = [
+    ...others.map(([name, sign, amount]) => [name, '', '', '', '', sign, amount]),
+    ['cost', '', '', '', '', '', bill.cost_usd],
+  ]
+  return aligned([...rows, ...sums])
 }
 
 export async function endRequest(admin: Admin, args: Arguments): Promise<void> {

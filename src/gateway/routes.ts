@@ -1,7 +1,7 @@
 import { credits, key } from '../endpoints/account/endpoints.ts'
 import { model, models, usableModels, description } from '../endpoints/account/models.ts'
 import { answerOf, formatOf, type GetRoute } from '../endpoints/account/route.ts'
-import { keyRequests, keyUsage } from '../endpoints/account/usage.ts'
+import { keyRequest, keyRequests, keyUsage } from '../endpoints/account/usage.ts'
 import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
 import { textCompletions } from '../endpoints/chat/dialects/completions/write.ts'
 import { messages, messageTokens } from '../endpoints/chat/dialects/messages/write.ts'
@@ -81,6 +81,7 @@ export const ROUTES: readonly Route[] = [
   get(key),
   get(keyUsage),
   get(keyRequests),
+  get(keyRequest),
   get(credits),
   post(chat, chatCompletions),
   post(chat, messages),

@@ -12,7 +12,9 @@ import {
   quantitiesOf,
   termsOf,
   type CostMember,
+  type PriceName,
   type Prices,
+  type Term,
   wholes,
 } from './prices.ts'
 
@@ -181,13 +183,50 @@ interface Item {
   amount: bigint
 }
 
+/** A term of a bill: a quantity at its price. Amounts are 10⁻¹⁸ USD. */
+export interface Explained {
+  readonly source: UsageLine['source']
+  readonly part: CostMember
+  readonly price: PriceName
+  /** The price that applied, which is a substitute where the list has none of the name. */
+  readonly pricedAs: PriceName
+  /** A count; of what the vendor reports, its amount in USD as text. */
+  readonly quantity: number | string
+  readonly unit: bigint
+  readonly amount: bigint
+}
+
+/** The terms whose sum {@link priceUsage} rounds up. */
+export function explain(lines: readonly UsageLine[]): Explained[] {
+  const explained: Explained[] = []
+  for (const line of lines) {
+    addProducts(line, undefined, ({ name, member, unit, pricedAs }, count, amount) => {
+      explained.push({
+        source: line.source,
+        part: SHOWN_AS[line.source] ?? member,
+        price: name,
+        pricedAs,
+        quantity: name === 'vendor_usd' ? formatPico(BigInt(count)) : count,
+        unit,
+        amount,
+      })
+    })
+  }
+  return explained
+}
+
 /** The sum of a line, whose products are added to the parts of its bill. */
-function addProducts({ source, usage, prices }: UsageLine, items?: Item[]): bigint {
+function addProducts(
+  { source, usage, prices }: UsageLine,
+  items?: Item[],
+  tell?: (term: Term, count: number, product: bigint) => void,
+): bigint {
   let sum = 0n
   const quantities = quantitiesOf(usage)
   const byVendor = isByVendor(usage, prices)
   // Every token of a line is charged at the tier of its whole prompt.
-  for (const { name, member, unit } of termsOf(pricesAt(prices, usage.promptTokens ?? 0))) {
+  for (const term of termsOf(pricesAt(prices, usage.promptTokens ?? 0))) {
+    const { name, member, unit } = term
     const count = quantities[name]
     if (count === 0 || (name === 'request' && source !== 'model')) continue
     if ((name === 'vendor_usd') !== byVendor) continue
@@ -195,6 +234,7 @@ function addProducts({ source, usage, prices }: UsageLine, items?: Item[]): bigi
     const product = byVendor ? (whole + PICO_PER_USD - 1n) / PICO_PER_USD : whole
     sum += product
     if (items) addTo(items, SHOWN_AS[source] ?? member, product)
+    tell?.(term, count, product)
   }
   return sum
 }

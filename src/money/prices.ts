@@ -85,11 +85,13 @@ export type CostMember =
   | 'guard_cost'
 
 /** A price above 0 of a list, and its quantity. */
-interface Term {
+export interface Term {
   readonly name: PriceName
   /** Part of the bill to which the product is added. */
   readonly member: CostMember
   readonly unit: bigint
+  /** The name of the price that applies: that of a substitute where the list has none of this name. */
+  readonly pricedAs: PriceName
 }
 
 /** Compiles the prices of one model. @throws RangeError that names the bad value; the caller adds the path */
@@ -162,7 +164,7 @@ export function termsOf(prices: Prices): readonly Term[] {
   terms = TABLE.flatMap(([name, member, ...fallbacks]) => {
     const applying = [name, ...fallbacks].find((one) => prices[one] !== undefined)
     const unit = applying && prices[applying]
-    return unit ? [{ name, member, unit }] : []
+    return unit ? [{ name, member, unit, pricedAs: applying }] : []
   })
   knownTerms.set(prices, terms)
   return terms

@@ -10,6 +10,7 @@ import {
 } from '../money/prices.ts'
 import type { Model } from '../models/catalog.ts'
 import { type PriceChange, priceChanges } from '../models/price-changes.ts'
+import { explainRow, type ExplainedBill } from '../money/explained.ts'
 import type { Ledger, LedgerRow, Log } from './ledger/ledger.ts'
 import type { Records } from './records.ts'
 
@@ -38,6 +39,22 @@ export class PriceRecords {
     const missing = lines.filter(({ prices }) => !this.#kept.has(versionOf(prices)))
     if (missing.length === 0) return undefined
     return Promise.all(missing.map(({ prices }) => this.#write(prices)))
+  }
+
+  /** Explains the cost of a row; undefined where its prices are not stored. */
+  async explain(row: Pick<LedgerRow, 'cost' | 'usage'>): Promise<ExplainedBill | undefined> {
+    const { cost, usage } = row
+    if (!usage) return undefined
+    const lines = await linesOf({ usage }, async (version) => {
+      const pricing = await this.#records.get<Pricing>(priceKey(version))
+      return pricing && compilePrices(pricing)
+    })
+    return Array.isArray(lines) ? explainRow({ cost, usage }, lines) : undefined
+  }
+
+  /** A stored list of prices by its version. */
+  pricing(version: string): Promise<Pricing | undefined> {
+    return this.#records.get<Pricing>(priceKey(version))
   }
 
   /** Prices every row of these accounts again, from its quantities and the stored prices of its version. */
@@ -150,7 +167,7 @@ function costOf({ cost, usage }: LedgerRow, lines: readonly UsageLine[]): Pico {
 }
 
 async function linesOf(
-  { usage }: LedgerRow,
+  { usage }: Pick<LedgerRow, 'usage'>,
   pricesOf: (version: string) => Promise<Prices | undefined>,
 ): Promise<UsageLine[] | 'another tier' | undefined> {
   const lines: UsageLine[] = []

@@ -208,6 +208,11 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     tag: 'account',
     query: ['limit', 'after', 'status', 'model'],
   },
+  'GET /v1/key/requests/{id}': {
+    id: 'retrieveKeyRequest',
+    summary: 'One call of the key, with its bill',
+    tag: 'account',
+  },
   'GET /v1/credits': {
     id: 'retrieveCredits',
     summary: 'Balance and tier of the account',

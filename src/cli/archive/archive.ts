@@ -133,6 +133,7 @@ const items = v.variant('kind', [
         }),
       ),
       charged: v.optional(v.picklist(['nothing', 'most'])),
+      because: v.optional(v.picklist(['free_tier', 'gateway'])),
       list: v.optional(text),
       vendor: v.optional(v.pipe(v.string(VENDOR), v.regex(/^\d{1,24}$/, VENDOR))),
       flags: v.optional(v.array(v.picklist(['estimated', 'suspicious']))),

@@ -4,9 +4,11 @@ import { checkParameters, readLimit } from '../../errors/query.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
 import { readLogId, readStatus, requestId } from '../../observe/log/query.ts'
 import { endedCall, type KnownCall } from '../../observe/record.ts'
+import { callOfCharge } from '../../observe/usage/charge.ts'
 import { readUsageQuery } from '../../observe/usage/parse.ts'
 import { usageBody } from '../../observe/usage/view.ts'
 import type { Call } from '../../pipeline/pipeline.ts'
+import { billView } from '../../server/admin/resources/bill.ts'
 import type { HolderCall } from '../../server/admin/resources/request.ts'
 import type { GetRoute } from './route.ts'
 import type { GroupName } from '../../observe/usage/query.ts'
@@ -64,6 +66,42 @@ export const keyRequests: GetRoute = {
       searched_to: page.searchedTo === undefined ? null : new Date(page.searchedTo).toISOString(),
     })
   },
+}
+
+const REQUEST_PATH = '/v1/key/requests/'
+
+/** One call of the calling key, with its bill: which quantity was charged at which price. */
+export const keyRequest: GetRoute = {
+  path: `${REQUEST_PATH}{id}`,
+  authenticated: true,
+  cacheControl: 'no-store',
+  async answer(call) {
+    const { runtime, admission, incoming } = call
+    const { account, key } = admission
+    const { requests, usage, prices } = runtime
+    if (!runtime.config.log.holders || !usage) throw notHere()
+    const id = incoming.url.split('?', 1)[0]!.slice(REQUEST_PATH.length)
+    if (!/^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)) throw noRequest(id)
+    const logged = await requests?.find(id)
+    const charge = await usage.ask('charge', { request: id, account: account.id })
+    const known = logged ?? (charge && callOfCharge(charge))
+    if (!known || known.key_id !== key.id || known.account_id !== account.id) throw noRequest(id)
+    const explained = charge && (await prices.explain(charge.row))
+    const { vendor: _, ...bill } = explained ? billView(explained) : { vendor: undefined }
+    const missing = charge ? 'prices' : 'folded'
+    return JSON.stringify({
+      data: {
+        ...viewOf(known),
+        bill: explained ? bill : null,
+        ...(!explained && { bill_missing: missing }),
+      },
+    })
+  },
+}
+
+function noRequest(id: string): NotFound {
+  const shown = JSON.stringify(id.slice(0, 100))
+  return new NotFound('not_found', `There is no request ${shown} of this key.`)
 }
 
 function queryOf({ incoming }: Call): URLSearchParams {

@@ -1,4 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
+import { formatPico } from '../../money/money.ts'
+import { quantitiesOf, type KnownCall } from '../record.ts'
 import { timeOf } from '../../state/ids.ts'
 import type { RequestId, LedgerReader, ReadRow } from '../../state/ledger/ledger.ts'
 import { unitOf } from './tables.ts'
@@ -35,6 +37,32 @@ function chargedAt(db: DatabaseSync, request: RequestId): string[] {
      WHERE unit BETWEEN ? AND ?`,
   )
   return charged.all(unit - HOURS, unit + HOURS).map((row) => String(row.account))
+}
+
+/** Record of a charged call that the request log lacks, from its row of the ledger. */
+export function callOfCharge({
+  account,
+  row: { request, at, key, cost, usage },
+}: ChargeOfCall): KnownCall {
+  const lineOf = (source: string) => usage?.lines.find((line) => line.source === source)?.usage
+  const model = lineOf('model')
+  return {
+    id: request,
+    at: new Date(at).toISOString(),
+    method: 'POST',
+    endpoint: usage?.endpoint ?? '',
+    account_id: account,
+    key_id: key,
+    model: usage?.model,
+    deployment: usage?.deployment,
+    outcome: usage?.outcome ?? 'completed',
+    usage: quantitiesOf(model, lineOf('search')?.searches),
+    estimated: model?.estimated,
+    cost_usd: formatPico(cost),
+    tag: usage?.tag,
+    user: usage?.user,
+    gateway: usage?.gateway,
+  }
 }
 
 export interface BookedRow {

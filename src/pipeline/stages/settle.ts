@@ -37,6 +37,7 @@ class CallCharge implements Charge {
   #bill: Bill | undefined
   #receipt: Receipt | undefined
   #charged: Settlement['usage']['charged']
+  #because: Settlement['usage']['because']
   #vendor: Pico | undefined
   /** The error that the client gets in place of an answer, or of its end. */
   #error: GatewayError | undefined
@@ -59,6 +60,7 @@ class CallCharge implements Charge {
     if (isOurs && admission.held!.billed) countUnbilled(call, priceUsage(answer.meter))
     this.#bill = answer.priced = boundedOf(call, sum)
     this.#charged = billed ? (this.#bill === sum ? undefined : 'most') : 'nothing'
+    this.#because = billed ? undefined : isOurs ? 'gateway' : 'free_tier'
     return (this.#receipt = call.receipt(this.#bill))
   }
 
@@ -130,6 +132,7 @@ class CallCharge implements Charge {
         ...call.request.labels,
         gateway: call.runtime.gatewayId,
         ...(this.#charged && { charged: this.#charged }),
+        ...(this.#because && { because: this.#because }),
         ...(account.priceList !== undefined && { list: account.priceList }),
         ...(this.#vendor !== undefined && { vendor: String(this.#vendor) }),
         ...(flags.size > 0 && { flags: [...flags] }),

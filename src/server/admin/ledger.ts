@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { LedgerDoubted } from '../../errors/errors.ts'
+import { LedgerDoubted, NotFound } from '../../errors/errors.ts'
 import { formatPico, usdJson } from '../../money/money.ts'
 import { indexOf } from './usage.ts'
 import { noted } from '../../observe/usage/seals.ts'
@@ -36,6 +36,7 @@ export const ledgerRoutes: Routes = {
   '/accounts/:id/ledger': { GET: needs('read', listRows) },
   '/ledger/verify': { GET: needs('read', verify) },
   '/ledger/seals': { GET: needs('read', listSeals) },
+  '/prices/:id': { GET: needs('read', showPrices) },
   '/ledger/orphans': { GET: needs('read', listOrphans) },
   '/ledger/state': { GET: needs('read', async ({ runtime }) => stateOf(runtime)) },
   '/ledger/accept': { POST: needs('config', accept) },
@@ -250,6 +251,15 @@ async function pricesChecked(request: AdminRequest) {
       recomputed: recomputed === undefined ? null : usdJson(recomputed),
     })),
   }
+}
+
+/** A stored list of prices by its version. @throws NotFound */
+async function showPrices({ runtime, id }: AdminRequest): Promise<Answer> {
+  const pricing = /^[0-9a-f]{16}$/.test(id) ? await runtime.prices.pricing(id) : undefined
+  if (!pricing) {
+    throw new NotFound('not_found', `There are no prices ${JSON.stringify(id.slice(0, 100))}.`)
+  }
+  return { body: { data: { version: id, pricing } } }
 }
 
 /** The page of the orphans that `?limit=` and `?after=<request id>` select. */

@@ -1,7 +1,7 @@
 /** The request log in the admin API: questions, and calls as JSON. */
 import { NotFound, Unavailable, InvalidRequest } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
-import { parsePico, usdJson, formatPico } from '../../money/money.ts'
+import { parsePico, usdJson } from '../../money/money.ts'
 import {
   FILTERS,
   matches,
@@ -11,8 +11,8 @@ import {
   readStatus,
 } from '../../observe/log/query.ts'
 import type { RequestLog } from '../../observe/log/request-log.ts'
-import { endedCall, type KnownCall, quantitiesOf } from '../../observe/record.ts'
-import type { ChargeOfCall } from '../../observe/usage/charge.ts'
+import { endedCall, type KnownCall } from '../../observe/record.ts'
+import { callOfCharge, type ChargeOfCall } from '../../observe/usage/charge.ts'
 import { runningRow } from '../../pipeline/call-record.ts'
 import { note } from './audit.ts'
 import { csvResponse } from './csv.ts'
@@ -25,6 +25,7 @@ import {
   wrongQuery,
 } from '../../errors/query.ts'
 import { withNames } from './views.ts'
+import { billView } from './resources/bill.ts'
 import {
   REQUEST_COLUMNS,
   requestView,
@@ -135,12 +136,14 @@ async function viewOf(request: AdminRequest): Promise<RequestDetails> {
   if (call) {
     const view = callView(call, false)
     const limits = limitsView(call)
-    return { ...view, limits, ledger: ledgerView(charge), content: await content() }
+    const bill = await billOf(request, charge, call.cost_usd !== undefined)
+    return { ...view, limits, ledger: ledgerView(charge), ...bill, content: await content() }
   }
   if (!charge) throw gateway.runtime.requests ? notLogged(id) : noLog()
   const view = callView(callOfCharge(charge), false)
   const ledger = ledgerView(charge)
-  return { ...view, limits: null, ledger, content: await content(), log: 'missing' }
+  const bill = await billOf(request, charge, true)
+  return { ...view, limits: null, ledger, ...bill, content: await content(), log: 'missing' }
 }
 
 /** The charge of a call; undefined where there is none, or the ledger cannot be read. */
@@ -154,6 +157,19 @@ async function chargeIn({ runtime, id }: AdminRequest, call: KnownCall | undefin
     if (call && error instanceof Unavailable) return undefined
     throw error
   }
+}
+
+/** The bill of a call, with what its vendors were paid for an actor with the right `money`. */
+async function billOf(
+  { runtime, actor }: AdminRequest,
+  charge: ChargeOfCall | undefined,
+  isCharged: boolean,
+): Promise<Pick<RequestDetails, 'bill' | 'bill_missing'>> {
+  if (!charge) return isCharged ? { bill: null, bill_missing: 'folded' } : {}
+  const explained = await runtime.prices.explain(charge.row)
+  if (!explained) return { bill: null, bill_missing: 'prices' }
+  const { vendor, ...bill } = billView(explained)
+  return { bill: actor.rights.has('money') ? { ...bill, vendor } : bill }
 }
 
 /** The row of the ledger, for comparison with that of the log. */
@@ -270,32 +286,6 @@ export function limitsView({ rate, limits }: KnownCall): readonly LimitInForce[]
       left: null,
     })),
   ]
-}
-
-/** Record of a charged call that the request log lacks, from its row of the ledger. */
-function callOfCharge({
-  account,
-  row: { request, at, key, cost, usage },
-}: ChargeOfCall): KnownCall {
-  const lineOf = (source: string) => usage?.lines.find((line) => line.source === source)?.usage
-  const model = lineOf('model')
-  return {
-    id: request,
-    at: new Date(at).toISOString(),
-    method: 'POST',
-    endpoint: usage?.endpoint ?? '',
-    account_id: account,
-    key_id: key,
-    model: usage?.model,
-    deployment: usage?.deployment,
-    outcome: usage?.outcome ?? 'completed',
-    usage: quantitiesOf(model, lineOf('search')?.searches),
-    estimated: model?.estimated,
-    cost_usd: formatPico(cost),
-    tag: usage?.tag,
-    user: usage?.user,
-    gateway: usage?.gateway,
-  }
 }
 
 const REMOVED_BY = ['key', 'user', 'before'] as const

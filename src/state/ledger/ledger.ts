@@ -159,6 +159,8 @@ export interface UsageRow {
   readonly gateway?: string
   /** Why the cost differs from that of the lines: nothing was charged, or the most that one call may cost. */
   readonly charged?: 'nothing' | 'most'
+  /** Why nothing was charged: the account is on the free tier, or the gateway itself has failed. */
+  readonly because?: 'free_tier' | 'gateway'
   /** The price list of the account. */
   readonly list?: string
   /** What the vendors are paid, in pico-dollars; absent where it is unknown, as in rows of earlier releases. */

@@ -1,3 +1,4 @@
+import type { BillAnswer } from './bill.ts'
 import { parsePico, usdJson, type Usd } from '../../../money/amounts.ts'
 import type { EndedCall } from '../../../plugin/ended-call.ts'
 import { QUANTITIES } from './usage.ts'
@@ -100,6 +101,10 @@ export interface RequestDetails extends RequestView {
   readonly limits: readonly LimitInForce[] | null
   /** The row of the ledger with the charge; absent while the call runs. */
   readonly ledger?: { readonly seq: number; readonly cost_usd: Usd } | null
+  /** Null where it cannot be explained any more. */
+  readonly bill?: BillAnswer | null
+  /** The row was folded into a total, or its prices are not stored. */
+  readonly bill_missing?: 'folded' | 'prices'
   readonly content?: 'kept' | 'not kept'
   /** Set where only the ledger has the call. */
   readonly log?: 'missing'
