@@ -67,8 +67,10 @@ describe('the request log', () => {
     const [booked] = (await get('/accounts/acme/ledger?kind=usage&limit=2')).json.data.filter(
       ({ request_id }: any) => request_id === first.id,
     )
-    const { limits, ledger, content, ...rest } = (await get(`/requests/${first.id}`)).json.data
+    const { limits, ledger, content, bill, ...rest } = (await get(`/requests/${first.id}`)).json
+      .data
     expect(rest).toEqual(first)
+    expect(bill.cost_usd).toBe(rest.cost_usd)
     expect(content).toBe('not kept')
     expect(ledger).toEqual({ seq: booked.seq, cost_usd: -booked.amount_usd })
     expect(ledger.cost_usd).toBe(first.cost_usd)
