@@ -1,11 +1,8 @@
 /** What users do with each package: a question, a stream, a loop with a tool, and what an error says. */
 import assert from 'node:assert/strict'
+import type { Place } from './kit.ts'
 
-export interface Kit {
-  readonly key: string
-  /** Without `/v1`. */
-  readonly url: string
-  readonly baseURL: string
+export interface Kit extends Place {
   load(name: string): Promise<any>
 }
 
@@ -187,6 +184,15 @@ const anthropicOf = (name: string) => async (kit: Kit, model: string) => {
   return createAnthropic({ baseURL: kit.baseURL, apiKey: kit.key })(model)
 }
 
+const compatibleOf = (name: string) => async (kit: Kit, model: string) => {
+  const { createOpenAICompatible } = await kit.load(name)
+  return createOpenAICompatible({ name: 'gateway', baseURL: kit.baseURL, apiKey: kit.key })(model)
+}
+const openrouterOf = (name: string) => async (kit: Kit, model: string) => {
+  const { createOpenRouter } = await kit.load(name)
+  return createOpenRouter({ baseURL: kit.baseURL, apiKey: kit.key })(model)
+}
+
 const aiSdk = [
   ...aiCases('ai-4', 'ai-4 openai', openaiOf('ai-4-openai')),
   ...aiCases('ai-4', 'ai-4 openai responses', openaiOf('ai-4-openai', 'responses')),
@@ -194,24 +200,33 @@ const aiSdk = [
   ...aiCases('ai-5', 'ai-5 openai', openaiOf('ai-5-openai')),
   ...aiCases('ai-5', 'ai-5 openai chat', openaiOf('ai-5-openai', 'chat')),
   ...aiCases('ai-5', 'ai-5 anthropic', anthropicOf('ai-5-anthropic')),
-  ...aiCases('ai-5', 'ai-5 compatible', async (kit, model) => {
-    const { createOpenAICompatible } = await kit.load('ai-5-compatible')
-    const options = { name: 'gateway', baseURL: kit.baseURL, apiKey: kit.key }
-    return createOpenAICompatible(options)(model)
-  }),
+  ...aiCases('ai-5', 'ai-5 compatible', compatibleOf('ai-5-compatible')),
+  ...aiCases('ai-5', 'ai-5 openrouter', openrouterOf('ai-5-openrouter')),
   ...aiCases('ai-7', 'ai-7 openai', openaiOf('ai-7-openai')),
   ...aiCases('ai-7', 'ai-7 openai chat', openaiOf('ai-7-openai', 'chat')),
+  ...aiCases('ai-7', 'ai-7 anthropic', anthropicOf('ai-7-anthropic')),
+  ...aiCases('ai-7', 'ai-7 compatible', compatibleOf('ai-7-compatible')),
+  ...aiCases('ai-7', 'ai-7 openrouter', openrouterOf('ai-7-openrouter')),
+  ...aiCases('ai-7', 'ai-7 open-responses', async (kit, model) => {
+    const { createOpenResponses } = await kit.load('ai-7-open-responses')
+    const url = `${kit.baseURL}/responses`
+    return createOpenResponses({ name: 'gateway', url, apiKey: kit.key })(model)
+  }),
 ]
 
 // Others.
 
-const openrouter = [
+/** The cost of every answer of a chat. */
+const TURN_USD = 0.0003486
+
+const openrouter: Case[] = [
   ...named('@openrouter/sdk chat', (model) => async ({ load, baseURL, key }) => {
     const { OpenRouter } = await load('@openrouter/sdk')
     const client = new OpenRouter({ apiKey: key, serverURL: baseURL })
     const chatRequest = { model, messages: question, stream: false }
     const answer = await client.chat.send({ chatRequest })
     assert.match(answer.choices[0].message.content, WARM)
+    assert.equal(answer.usage.cost, TURN_USD)
   }),
   ...named('@openrouter/sdk chat stream', (model) => async ({ load, baseURL, key }) => {
     const { OpenRouter } = await load('@openrouter/sdk')
@@ -223,11 +238,43 @@ const openrouter = [
     }
     assert.equal(names.join(''), 'look')
   }),
+  {
+    name: '@openrouter/sdk embeddings',
+    async run({ load, baseURL, key }) {
+      const { OpenRouter } = await load('@openrouter/sdk')
+      const client = new OpenRouter({ apiKey: key, serverURL: baseURL })
+      const requestBody = { model: 'm/embeds', input: ['Paris', 'Rome'] }
+      const { data, usage } = await client.embeddings.generate({ requestBody })
+      assert.deepEqual(data[1].embedding, [0.25, -0.5])
+      assert.equal(usage.cost, 0.000042)
+    },
+  },
+  {
+    name: '@openrouter/sdk rerank',
+    async run({ load, baseURL, key }) {
+      const { OpenRouter } = await load('@openrouter/sdk')
+      const client = new OpenRouter({ apiKey: key, serverURL: baseURL })
+      const requestBody = { model: 'm/ranks', query: 'warm', documents: ['Paris', 'Rome'] }
+      const { results, usage } = await client.rerank.rerank({ requestBody })
+      assert.equal(results.length, 2)
+      assert.equal(usage.cost, 0.000042)
+    },
+  },
+  {
+    name: '@openrouter/sdk credits',
+    async run({ load, baseURL, key }) {
+      const { OpenRouter } = await load('@openrouter/sdk')
+      const client = new OpenRouter({ apiKey: key, serverURL: baseURL })
+      const { data } = await client.credits.getCredits()
+      assert.equal(data.totalCredits, 10)
+    },
+  },
   ...named('@openrouter/sdk responses', (model) => async ({ load, baseURL, key }) => {
     const { OpenRouter } = await load('@openrouter/sdk')
     const client = new OpenRouter({ apiKey: key, serverURL: baseURL })
     const responsesRequest = { model, input: 'Weather in Paris?', stream: false }
     const answer = await client.beta.responses.send({ responsesRequest })
+    assert.equal(answer.usage.cost, TURN_USD)
     assert.match(JSON.stringify(answer.output), WARM)
   }),
 ]
