@@ -67,5 +67,5 @@ export function fullContext(
   }
   const asked = Math.max(numbers.asked ?? estimate, most + 1)
   if (isAnthropics) return `prompt is too long: ${asked} tokens > ${most} maximum`
-  return `This model's maximum context length is ${most} tokens. However, your messages resulted in ${asked} tokens. Please reduce the length of the messages: ${window}.`
+  return `This model's maximum context length is ${most} tokens. However, your messages resulted in ${asked} tokens. Please reduce the length of the messages: the prompt is too long, ${window}.`
 }
