@@ -12,6 +12,8 @@ import {
   type RowItem,
   type UsageRow,
 } from '../../src/state/ledger/ledger.ts'
+import { parsePico } from '../../src/money/money.ts'
+import { beginChain, chained } from '../../src/state/ledger/chain.ts'
 import { RECEIPT_HOURS } from '../../src/state/ledger/items.ts'
 import { ManualClock, type TestClock } from './ledger.ts'
 import { holdOf } from '../state/_hold.ts'
@@ -153,18 +155,55 @@ function foldExamples(example: Example): void {
     expect(await collect(ledger.export())).toEqual([
       { kind: 'account', account: 'acct', paid: false },
       { kind: 'total', account: 'acct', key: 'key', day, rows: 1, cost: 0n },
+      {
+        kind: 'base',
+        account: 'acct',
+        n: 1,
+        chain: expect.stringMatching(/^[0-9a-f]{64}$/),
+        optional: true,
+      },
     ])
   })
 
-  example('takes no day that has not ended', async (past) => {
+  example('takes no day that has not ended everywhere', async (past) => {
     const { ledger, clock } = past
     await past.pay('acct')
     await clock.advance(DAY_MS - (clock.now() % DAY_MS))
     const midnight = clock.now()
     await past.spend('acct', 'key', 5n)
     await clock.advance(30 * DAY_MS)
-    expect(await ledger.fold(new Date(midnight + DAY_MS - 1))).toBe(0)
-    expect(await ledger.fold(new Date(midnight + DAY_MS))).toBe(1)
+    expect(await ledger.fold(new Date(midnight + 2 * DAY_MS - 1))).toBe(0)
+    expect(await ledger.fold(new Date(midnight + 2 * DAY_MS))).toBe(1)
+  })
+
+  example('gives rows away before they go, up to the first that stays', async (past) => {
+    const { ledger, clock } = past
+    const begin = clock.now()
+    await past.pay('acct')
+    await past.orphan('acct', 'key')
+    await past.spend('acct', 'key', 5n)
+    await clock.advance(10 * DAY_MS)
+    const young = await past.spend('acct', 'key', 7n)
+    const late = { ...young, request: 'req_late', usage: { ...young.usage, at: begin } }
+    await ledger.settle({ ...late, cost: 1n })
+    const taken: string[] = []
+    const take = async (month: string, lines: readonly string[]) => {
+      expect(month).toMatch(/^\d{4}-\d\d$/)
+      taken.push(...lines)
+    }
+    const bound = new Date(clock.now() - 5 * DAY_MS)
+    await expect(ledger.fold(bound, () => Promise.reject(new Error('full')))).rejects.toThrow(
+      'full',
+    )
+    expect(await collect(ledger.usage('acct'))).toHaveLength(5)
+    expect(await ledger.fold(bound, take)).toBe(2)
+    const rows = taken.map((line) => JSON.parse(line))
+    expect(rows.map(({ kind }) => kind)).toEqual(['top-up', 'orphan', 'usage'])
+    expect(await collect(ledger.orphans('acct'))).toEqual([])
+    const base = (await collect(ledger.export())).find(({ kind }) => kind === 'base')
+    const items = rows.map((row) => ({ ...row, cost: picoIn(row.cost) }))
+    expect(base).toMatchObject(items.reduce(chained, beginChain('acct')))
+    expect(await ledger.verify()).toEqual([])
   })
 
   example('takes no receipt of the last two days', async (past) => {
@@ -215,6 +254,10 @@ function foldExamples(example: Example): void {
     expect(await ledger.key('acct', 'key')).toMatchObject({ lifetime: 7n })
     expect(await ledger.verify()).toEqual([])
   })
+}
+
+function picoIn(text: string): bigint {
+  return text.startsWith('-') ? -parsePico(text.slice(1)) : parsePico(text)
 }
 
 function transferExamples(example: Example): void {

@@ -9,6 +9,7 @@ import * as v from 'valibot'
 import { formatPico, MAX_AMOUNT, parsePico } from '../../money/money.ts'
 import { PRICE_INDEX, priceKey } from '../../state/prices.ts'
 import type { Records } from '../../state/records.ts'
+import { toLine } from '../../state/ledger/items.ts'
 import { ACCOUNT, type Ledger, type LedgerItem } from '../../state/ledger/ledger.ts'
 import { packageVersion } from '../../gateway/version.ts'
 import { isObject } from '../../errors/checks.ts'
@@ -91,6 +92,7 @@ const VERSION_OF_PRICES = '16 hex digits'
 const VENDOR = 'a whole number of pico-dollars, as text'
 const version = v.pipe(v.string(VERSION_OF_PRICES), v.regex(/^[0-9a-f]{16}$/, VERSION_OF_PRICES))
 
+const sha256 = v.pipe(v.string('64 hex digits'), v.regex(/^[0-9a-f]{64}$/, '64 hex digits'))
 const owned = { account: name, key: name }
 
 const items = v.variant('kind', [
@@ -110,6 +112,13 @@ const items = v.variant('kind', [
     revision: count,
   }),
   v.strictObject({ kind: v.literal('total'), ...owned, day, rows: least1, cost: sum }),
+  v.strictObject({
+    kind: v.literal('base'),
+    account: name,
+    n: least1,
+    chain: sha256,
+    optional: v.optional(v.literal(true), true),
+  }),
   v.strictObject({
     kind: v.literal('usage'),
     ...owned,
@@ -173,7 +182,6 @@ const items = v.variant('kind', [
   v.strictObject({ kind: v.literal('end'), lines: count }),
 ])
 
-const sha256 = v.pipe(v.string('64 hex digits'), v.regex(/^[0-9a-f]{64}$/, '64 hex digits'))
 /** Schemas of records, by the prefix of their keys. Members without a meaning to the gateway are not checked. */
 const records: Readonly<Record<string, v.GenericSchema>> = {
   index: v.strictObject({ ids: v.array(recordId) }),
@@ -337,7 +345,7 @@ export async function* exportLines(
   let lines = 0
   const write = (line: object) => {
     lines++
-    return `${JSON.stringify(line, amountAsText)}\n`
+    return `${toLine(line)}\n`
   }
   const { id } = await ledger.state()
   const origin = version === 1 ? {} : { ledger: id, release: packageVersion() }
@@ -352,6 +360,7 @@ export async function* exportLines(
 
 /** An item as releases of schema 8 read it; undefined for one that says nothing there. @throws RangeError */
 function asVersion1(item: LedgerItem): LedgerItem | undefined {
+  if (item.kind === 'base') return undefined
   // The move to schema 9 makes limits of each account, which limit nothing.
   if (item.kind === 'limits' && item.key === ACCOUNT && item.revision === 0) return undefined
   if ('actor' in item) {
@@ -514,8 +523,4 @@ const MERGES: Readonly<Record<string, (stored: any, value: any) => object | unde
     if (stored.account !== value.account || !shared) return undefined
     return value.revision > stored.revision ? value : stored
   },
-}
-
-function amountAsText(_: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? formatPico(value) : value
 }

@@ -387,6 +387,28 @@ export function spendName(key: string, window: string): string {
   return `spend of ${key === ACCOUNT ? 'the account' : `key ${key}`}, ${window}`
 }
 
+/** Days, and months, before the present one whose spend is kept for calls that are booked late. */
+const KEPT_BEFORE = 3
+
+/** The first windows of spend that are kept: a day `YYYYMMDD`, a month `YYYYMM`. Reports have all of them. @param now ms since epoch */
+export function firstKept(now: number): readonly [day: string, month: string] {
+  const date = new Date(now)
+  const month = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - KEPT_BEFORE)
+  return [dayOf(now - KEPT_BEFORE * DAY_MS), windowOf('month', dayOf(month))]
+}
+
+/** The sums without spend of windows that are not kept. @param sums by names of {@link spendName}, which end with the window */
+export function withoutDropped(
+  sums: ReadonlyMap<string, Pico>,
+  [day, month]: readonly [day: string, month: string],
+): Map<string, Pico> {
+  const isKept = (what: string) => {
+    const window = what.slice(what.lastIndexOf(' ') + 1)
+    return !/^\d+$/.test(window) || window >= (window.length === month.length ? month : day)
+  }
+  return new Map([...sums].filter(([what]) => isKept(what)))
+}
+
 export function addTo(sums: Map<string, Pico>, name: string, amount: Pico): void {
   sums.set(name, (sums.get(name) ?? 0n) + amount)
 }

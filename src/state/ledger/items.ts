@@ -1,8 +1,8 @@
 /** Rules of folding, exporting and importing for both engines. */
 import { isDeepStrictEqual } from 'node:util'
 import { formatPico, type Pico } from '../../money/money.ts'
-import { dayOf } from './book.ts'
-import type { RowItem, TotalItem } from './ledger.ts'
+import { DAY_MS, dayOf } from './book.ts'
+import type { LedgerRow, RowItem, TotalItem } from './ledger.ts'
 
 /** A settlement can be repeated for at least this long without being charged twice. */
 export const RECEIPT_HOURS = 48
@@ -10,18 +10,58 @@ export const RECEIPT_HOURS = 48
 const HOUR_MS = 3_600_000
 const COMPARED = ['key', 'day', 'at', 'cost', 'usage', 'note', 'actor'] as const
 
-/** Upper bounds of a fold; a usage row has to be below both. */
-interface FoldBounds {
-  /** UTC, `YYYYMMDD`. */
+/** Upper bounds of a fold; a row has to be below both. */
+export interface FoldBounds {
+  /** `YYYYMMDD` */
   readonly day: string
   /** ms since epoch */
   readonly at: number
 }
 
-/** @param now ms since epoch. @throws RangeError for an invalid date */
+/**
+ * The last day that is folded ends a day before the bound, so that it has ended in every time zone.
+ * @param now ms since epoch. @throws RangeError for an invalid date
+ */
 export function foldBounds(before: Date, now: number): FoldBounds {
   const at = Math.min(before.getTime(), now - RECEIPT_HOURS * HOUR_MS)
-  return { day: dayOf(at), at }
+  return { day: dayOf(at - DAY_MS), at }
+}
+
+/**
+ * Whether rows up to this one may be folded. Calls and orphans have to be old; bookings stay, so they end nothing.
+ * @param day that was charged
+ */
+export function isFoldable(
+  { at, day }: FoldBounds,
+  row: Pick<LedgerRow, 'kind' | 'at'>,
+  charged: string | undefined | null,
+): boolean {
+  if (isBooking(row)) return true
+  return row.at < at && (charged || dayOf(row.at)) < day
+}
+
+export function isBooking({ kind }: Pick<LedgerRow, 'kind'>): boolean {
+  return kind !== 'usage' && kind !== 'orphan'
+}
+
+/** Lines of rows by their months, in their order. */
+export function linesByMonth(rows: Iterable<RowItem>): ReadonlyMap<string, string[]> {
+  const months = new Map<string, string[]>()
+  for (const row of rows) {
+    const day = row.day ?? dayOf(row.at)
+    const month = `${day.slice(0, 4)}-${day.slice(4, 6)}`
+    const lines = months.get(month)
+    if (lines) lines.push(toLine(row))
+    else months.set(month, [toLine(row)])
+  }
+  return months
+}
+
+/** A line of an export, without its line feed. */
+export function toLine(line: object): string {
+  return JSON.stringify(line, (_, value: unknown) =>
+    typeof value === 'bigint' ? formatPico(value) : value,
+  )
 }
 
 /**

@@ -310,10 +310,10 @@ export interface Orphan extends LedgerRow {
 }
 
 /**
- * One item of an export. The items of an account follow its `account` item, and the total of a key and day comes before the
- * rows of that day.
+ * One item of an export. The items of an account follow its `account` item: totals, and bookings that were not folded with the calls
+ * around them, then its base, then the rows that follow.
  */
-export type LedgerItem = AccountItem | LimitsItem | TotalItem | RowItem
+export type LedgerItem = AccountItem | LimitsItem | TotalItem | BaseItem | RowItem
 
 interface AccountItem {
   readonly kind: 'account'
@@ -339,6 +339,14 @@ export interface TotalItem {
   readonly cost: Pico
 }
 
+/** Ends what was folded of an account: the chain of all rows up to here. */
+interface BaseItem extends ChainPoint {
+  readonly kind: 'base'
+  readonly account: string
+  /** It moves no sum: a release that does not know it may leave it out. */
+  readonly optional: true
+}
+
 export interface RowItem extends Omit<LedgerRow, 'seq'> {
   readonly account: string
   /** The UTC day that a usage row was charged to, `YYYYMMDD`. */
@@ -346,6 +354,9 @@ export interface RowItem extends Omit<LedgerRow, 'seq'> {
   /** Set when other rows of its key and day were folded: their total does not contain this row. */
   readonly unfolded?: true
 }
+
+/** Takes rows away for good before they are folded. @param month `YYYY-MM`. @param lines of an export */
+export type TakeRows = (month: string, lines: readonly string[]) => Promise<void>
 
 export interface Imported {
   /** Number of items that are in the ledger now. */
@@ -425,11 +436,12 @@ export interface Ledger {
    */
   import(items: readonly LedgerItem[]): Promise<Imported>
   /**
-   * Replaces usage rows of UTC days that ended before a moment with one total per key and day. No sum changes. A folded row
-   * is no receipt any more, so rows of calls admitted less than `RECEIPT_HOURS` (`items.ts`) ago stay.
-   * @returns the number of rows folded
+   * Folds the first rows of each account, up to the first that is not older than a moment: calls become one total per key and day,
+   * orphans go, bookings stay. No sum changes. A folded row is no receipt any more, so calls admitted less than `RECEIPT_HOURS`
+   * (`items.ts`) ago stay. One gateway folds at a time.
+   * @param take gets all these rows before they go. @returns the number of rows that went
    */
-  fold(before: Date): Promise<number>
+  fold(before: Date, take?: TakeRows): Promise<number>
   health(): LedgerHealth
   /** Returns while calls may be admitted. Asked before a key is looked up. @throws Unavailable */
   assertOpen(): void

@@ -1,4 +1,5 @@
 /** Daily work beside a ledger in use, also at the start: checks and verifies it, folds old rows, copies it, updates statistics. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { formatPico } from '../../money/money.ts'
 import { DAY_MS } from './book.ts'
 import type { Ledger, Log } from './ledger.ts'
@@ -23,6 +24,19 @@ interface MaintenanceOptions {
 const WEEK_DAYS = 7
 /** Most discrepancies that are logged one by one. */
 const MAX_LOGGED = 10
+
+const WORK_MS = 20
+const REST_MS = 80
+
+/** Makes work pause, so that it runs at most 20 ms in 100. @returns a function to call between two steps */
+export function paced(): () => Promise<void> {
+  let until = performance.now() + WORK_MS
+  return async () => {
+    if (performance.now() < until) return
+    await sleep(REST_MS)
+    until = performance.now() + WORK_MS
+  }
+}
 
 /** Runs daily until it is stopped. A failure is logged, and tried again the next day. */
 export class Maintenance {

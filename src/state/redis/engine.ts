@@ -53,6 +53,7 @@ import {
   type Raise,
   type Settled,
   type Settlement,
+  type TakeRows,
   type TopUp,
   type CapScope,
   type HeldBy,
@@ -398,9 +399,9 @@ export class RedisLedger implements Ledger {
   }
 
   /** @throws RangeError for an invalid date */
-  async fold(before: Date): Promise<number> {
+  async fold(before: Date, take?: TakeRows): Promise<number> {
     const now = (await this.#state(CLOCK_ACCOUNT, '')).at(-1)
-    return this.#history.fold(before, Number(now))
+    return this.#history.fold(before, Number(now), take)
   }
 
   health(): LedgerHealth {

@@ -1,23 +1,41 @@
 /** The history of accounts in Redis: reads, verifies, exports and folds rows. */
-import { foldBounds, inOrder, checkSameRow, checkTotal, checkUnfolded } from '../ledger/items.ts'
+import { randomUUID } from 'node:crypto'
+import { chained } from '../ledger/chain.ts'
+import { paced } from '../ledger/maintenance.ts'
+import {
+  foldBounds,
+  inOrder,
+  isBooking,
+  isFoldable,
+  linesByMonth,
+  checkSameRow,
+  checkTotal,
+  checkUnfolded,
+  type FoldBounds,
+} from '../ledger/items.ts'
 import type {
+  ChainPoint,
   Discrepancy,
+  ChainBase,
   LedgerItem,
   LedgerRow,
   Orphan,
   RequestId,
   RowItem,
   Settlement,
+  TakeRows,
   TotalItem,
   Imported,
   LimitsItem,
 } from '../ledger/ledger.ts'
 import type { ReceiptLookup } from './outbox.ts'
-import { accountPrefix, keysOf, rowsKey, type RedisConnection } from './connection.ts'
+import { accountPrefix, keysOf, PREFIX, rowsKey, type RedisConnection } from './connection.ts'
 import { toLimits, toLimitsText } from './limits-text.ts'
 import type { ScriptClient, ScriptReply } from './replies.ts'
 import {
   accountsIn,
+  baseIn,
+  PAGE_ROWS,
   readPages,
   readRows,
   snapshotOf,
@@ -32,6 +50,9 @@ import { addCost, addRunning, compareSums, spendName, addTo } from '../ledger/bo
 
 /** Attempts to read an account during which no row is folded. */
 const ATTEMPTS = 5
+/** Held by the gateway that folds. */
+const FOLDING = `${PREFIX}:folding`
+const FOLDING_MS = 60_000
 
 /** Rows never change, but folding moves some into totals. Every method throws Unavailable while Redis cannot be reached. */
 export class RedisHistory {
@@ -88,29 +109,75 @@ export class RedisHistory {
         ...total,
       }))
       totals.sort((a, b) => (a.day < b.day ? -1 : 1))
-      yield* inOrder(totals, itemsOf(account, snapshot, this.#pages(account, snapshot.seq)))
+      const { seq: base, n, chain } = baseIn(account, snapshot.folded)
+      yield* inOrder(totals, itemsOf(account, snapshot, this.#pages(account, base)))
+      if (n > 0) yield { kind: 'base', account, n, chain, optional: true }
+      yield* itemsOf(account, snapshot, this.#pages(account, snapshot.seq, base + 1))
       if ((await this.#foldedRows(account)) === foldedIn(snapshot)) continue
       throw new Error(`account ${account} was folded while it was exported: export again`)
     }
   }
 
-  /** @returns the number of rows folded. @throws RangeError for an invalid date */
-  async fold(before: Date, now: number): Promise<number> {
+  /**
+   * Does nothing while another gateway folds.
+   * @returns the number of rows that went. @throws RangeError for an invalid date
+   */
+  async fold(before: Date, now: number, take?: TakeRows): Promise<number> {
     const bounds = foldBounds(before, now)
-    let folded = 0
-    for (const account of await accountsIn(this.#connection)) {
-      const keys = keysOf(account, 'u', 'f')
-      for await (const page of this.#pages(account, Infinity)) {
-        const old = page.filter(
-          ({ row, day }) => row.kind === 'usage' && day < bounds.day && row.at < bounds.at,
-        )
-        if (old.length === 0) continue
-        const rows = old.flatMap(({ row, day }) => [`${row.seq}-0`, day, row.key!, `${row.cost}`])
-        const fold = () => this.#store.fold(...keys, `${bounds.at}`, ...rows)
-        folded += Number((await this.#connection.ask(fold))[0])
+    const token = randomUUID()
+    const isMine = () => this.#store.set(FOLDING, token, 'PX', FOLDING_MS, 'NX')
+    if ((await this.#connection.ask(isMine)) !== 'OK') return 0
+    try {
+      let folded = 0
+      for (const account of await accountsIn(this.#connection)) {
+        folded += await this.#foldAccount(account, bounds, take)
       }
+      return folded
+    } finally {
+      await this.#connection.ask(() => this.#store.del(FOLDING))
+    }
+  }
+
+  async #foldAccount(account: string, bounds: FoldBounds, take?: TakeRows): Promise<number> {
+    const [key = ''] = keysOf(account, 'f')
+    const pause = paced()
+    let folded = 0
+    let base = baseIn(account, await this.#connection.ask(() => this.#store.hgetall(key)))
+    for await (const page of this.#pages(account, Infinity, base.seq + 1)) {
+      await this.#connection.ask(() => this.#store.pexpire(FOLDING, FOLDING_MS))
+      const young = page.findIndex(({ row, day }) => !isFoldable(bounds, row, day))
+      const foldable = young < 0 ? page : page.slice(0, young)
+      // Bookings stay: those after the last call wait for the next one, unless they fill a page.
+      const isWhole = young < 0 && page.length === PAGE_ROWS
+      const last = isWhole ? page.length - 1 : foldable.findLastIndex(({ row }) => !isBooking(row))
+      const old = foldable.slice(0, last + 1)
+      if (old.length === 0) break
+      const items = old.map((one) => toItem(one, account, false))
+      for (const [month, lines] of linesByMonth(items)) await take?.(month, lines)
+      const next = { ...items.reduce<ChainPoint>(chained, base), seq: old.at(-1)!.row.seq }
+      folded += await this.#fold(account, bounds.at, base, next, old)
+      if (old.length < page.length) break
+      base = next
+      await pause()
     }
     return folded
+  }
+
+  /** @returns the number of rows that went */
+  async #fold(
+    account: string,
+    at: number,
+    from: ChainBase,
+    to: ChainBase,
+    rows: readonly DatedRow[],
+  ): Promise<number> {
+    const gone = rows
+      .filter(({ row }) => !isBooking(row))
+      .flatMap(({ row, day }) => [`${row.seq}-0`, day, row.key ?? '', `${row.cost}`])
+    const numbers = [at, from.seq, to.seq, to.n].map(String)
+    const keys = keysOf(account, 'u', 'f')
+    const fold = () => this.#store.fold(...keys, ...numbers, to.chain, ...gone)
+    return Number((await this.#connection.ask(fold))[0])
   }
 
   /** Looks up the rows of settlements of one account. */
@@ -156,8 +223,8 @@ export class RedisHistory {
     return Number((await this.#connection.ask(() => this.#store.hget(folded, 'rows'))) ?? 0)
   }
 
-  #pages(account: string, last: number): AsyncGenerator<readonly DatedRow[]> {
-    return readPages(this.#query, rowsKey(account), last)
+  #pages(account: string, last: number, from = 1): AsyncGenerator<readonly DatedRow[]> {
+    return readPages(this.#query, rowsKey(account), last, from)
   }
 
   async #accountsOr(account: string | undefined): Promise<readonly string[]> {
@@ -284,6 +351,8 @@ export class RedisImport {
         return this.#takeLimits(item)
       case 'total':
         return this.#takeTotal(item)
+      case 'base':
+        return this.#takeBase(item)
       default:
         return this.#takeRow(item)
     }
@@ -317,6 +386,16 @@ export class RedisImport {
         `the total of account ${account}, key ${key}, ${day} was folded meanwhile`,
       )
     index.totals.set(name, { rows, cost })
+    return true
+  }
+
+  /** Notes the base of an account that has none. */
+  async #takeBase({ account, n, chain }: ChainPoint & { account: string }): Promise<boolean> {
+    const [book = '', key = ''] = keysOf(account, 'book', 'f')
+    const note = () => this.#store.hsetnx(key, 'chain', chain)
+    if (Number(await this.#connection.ask(note)) === 0) return false
+    const seq = (await this.#connection.ask(() => this.#store.hget(book, 'seq'))) ?? '0'
+    await this.#connection.ask(() => this.#store.hset(key, 'folded', String(n), 'base', seq))
     return true
   }
 

@@ -9,11 +9,10 @@ import type {
   LedgerReader,
   ReadRow,
 } from '../ledger/ledger.ts'
-import { beginChain } from '../ledger/chain.ts'
 import { connect, keysOf, rowsKey, type RedisConnection } from './connection.ts'
 import { toPico } from './replies.ts'
 import { LEDGER } from './schema.ts'
-import { accountsIn, readFrom, totalsIn } from './rows.ts'
+import { accountsIn, baseIn, readFrom, totalsIn } from './rows.ts'
 
 /** Prefix of a book's fields with the lifetime spend of a key. */
 const LIFETIME = 's:L:'
@@ -103,7 +102,11 @@ class RedisReader implements LedgerReader {
   }
 
   async base(account: string): Promise<ChainBase> {
-    return beginChain(account)
+    const [key = ''] = keysOf(account, 'f')
+    const { client } = this.#connection
+    const read = () => client.hmget(key, 'base', 'folded', 'chain')
+    const [base, folded, chain] = await this.#connection.ask(read)
+    return baseIn(account, { base, folded, chain })
   }
 
   async close(): Promise<void> {

@@ -1,6 +1,7 @@
 /** Reads an account in Redis: its rows in pages, and a snapshot of its sums. */
 import type { Cluster, Redis } from 'ioredis'
-import type { LedgerRow, FoldedTotal } from '../ledger/ledger.ts'
+import { beginChain } from '../ledger/chain.ts'
+import type { ChainBase, LedgerRow, FoldedTotal } from '../ledger/ledger.ts'
 import { accountPrefix, type RedisConnection, serversOf } from './connection.ts'
 
 /** A row with the UTC day that was charged, `YYYYMMDD`; '' when no day was. */
@@ -15,7 +16,10 @@ export interface Snapshot {
   readonly holds: Readonly<Record<string, string>>
   /** `<key>|<request>` */
   readonly leases: readonly string[]
-  /** Folded rows: see {@link totalsIn}; `rows` is their number, `at` the moment before which they were folded. */
+  /**
+   * Folded rows: see {@link totalsIn}; `rows` is the number of those that went, `at` the moment before which they were folded. `base` is
+   * the last row up to which all were folded, `folded` the number of rows up to it, `chain` their chain.
+   */
   readonly folded: Readonly<Record<string, string>>
   /** Sequence of the last row. */
   readonly seq: number
@@ -24,7 +28,7 @@ export interface Snapshot {
 /** Runs a read on a client, with a deadline. */
 export type RedisQuery = <T>(read: (client: Redis | Cluster) => Promise<T>) => Promise<T>
 
-const PAGE_ROWS = 200
+export const PAGE_ROWS = 200
 
 /** Rows, newest first. @param stream the key of the rows */
 export async function* readRows(
@@ -41,13 +45,14 @@ export async function* readRows(
   }
 }
 
-/** Rows, oldest first, in pages. @param last the highest sequence to read */
+/** Rows, oldest first, in pages. @param last the highest sequence to read. @param first the lowest */
 export async function* readPages(
   ask: RedisQuery,
   stream: string,
   last: number,
+  first = 1,
 ): AsyncGenerator<readonly DatedRow[]> {
-  for (let from = 1; from <= last;) {
+  for (let from = first; from <= last;) {
     const [oldest, newest] = [String(from), last === Infinity ? '+' : String(last)]
     const page = await ask((client) => client.xrange(stream, oldest, newest, 'COUNT', PAGE_ROWS))
     if (page.length === 0) return
@@ -107,6 +112,18 @@ export async function accountsIn(connection: RedisConnection): Promise<string[]>
     } while (cursor !== '0')
   }
   return [...accounts].sort()
+}
+
+/** Where the rows begin that are not folded. @param fields of the hash of folded rows: see {@link Snapshot} */
+export function baseIn(
+  account: string,
+  { base, folded, chain }: { readonly [name: string]: string | null | undefined },
+): ChainBase {
+  return {
+    seq: Number(base ?? 0),
+    n: Number(folded ?? 0),
+    chain: chain ?? beginChain(account).chain,
+  }
 }
 
 /** Totals of the fields `n|<day>|<key>`, the number of rows, and `c|<day>|<key>`, their cost. */

@@ -383,17 +383,19 @@ if ARGV[3] then redis.call('SET', record, ARGV[1], 'EX', ARGV[3]) else redis.cal
 return { '1' }
 `
 
-/** Each row is given as id, day, key and cost. */
+/** Moves the base of an account. Each row that goes is given as id, day, key and cost; that of an orphan has no day. */
 const FOLD = `
 local folded = 0
-for i = 2, #ARGV, 4 do
-  if call('XDEL', rows, ARGV[i]) == 1 then
+if (call('HGET', totals, 'base') or '0') ~= ARGV[2] then return { 0 } end
+call('HSET', totals, 'base', ARGV[3], 'folded', ARGV[4], 'chain', ARGV[5])
+for i = 6, #ARGV, 4 do
+  folded = folded + call('XDEL', rows, ARGV[i])
+  if ARGV[i + 1] ~= '' then
     local name = ARGV[i + 1] .. '|' .. ARGV[i + 2]
     call('HINCRBY', totals, 'n|' .. name, '1')
     local usd, pico = split(call('HGET', totals, 'c|' .. name))
     local moreUsd, morePico = split(ARGV[i + 3])
     call('HSET', totals, 'c|' .. name, join(usd + moreUsd, pico + morePico))
-    folded = folded + 1
   end
 end
 if folded > 0 then

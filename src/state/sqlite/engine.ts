@@ -15,14 +15,10 @@ import {
   DAY_MS,
   dayOf,
   checkAdjustment,
-  AccountBook,
-  NO_RATES_USED,
-  NOTHING_SPENT,
-  addCost,
-  compareSums,
+  firstKept,
+  windowOf,
 } from '../ledger/book.ts'
 import { checkAccepted, inDoubt, sentenceOf } from '../ledger/doubt.ts'
-import { foldBounds } from '../ledger/items.ts'
 import {
   type AccountBalance,
   type AccountTotals,
@@ -50,189 +46,35 @@ import {
   type RequestId,
   type Settled,
   type Settlement,
+  type TakeRows,
   type TopUp,
   type AcceptedDoubt,
   type Doubt,
   type LedgerState,
-  ACCOUNT,
   SCHEMA,
 } from '../ledger/ledger.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
 import type { Audit } from '../audit.ts'
 import { StoredRecords, type Records } from '../records.ts'
 import { SqliteAudit } from './audit-log.ts'
-import { checkPages, copyLedger } from './backup.ts'
 import { exportFile } from './export.ts'
 import { CannotOpen } from './file.ts'
 import { LEDGER_FILE } from './folder.ts'
 import { sqliteDriver } from './records.ts'
 import { RescueFile } from './rescue.ts'
 import { readBody } from './sql.ts'
+import { type Snapshot, AccountBooks } from './snapshot.ts'
+import { type StoredRow, isRefused, type CommandResult, type WriteName, Store } from './store.ts'
 import {
-  type Snapshot,
-  fillSums,
-  lifetimeIn,
-  limitsIn,
-  totalsIn,
-  type StoredBook,
-} from './snapshot.ts'
-import {
-  type StoredRow,
-  isRefused,
-  type CommandResult,
-  isBefore,
-  type WriteName,
-  Store,
-} from './store.ts'
-import { startThread, WorkerClient } from './worker-client.ts'
+  checkPages,
+  copyLedger,
+  Damage,
+  openHistory,
+  startThread,
+  WorkerClient,
+  type HistoryReader,
+} from './worker-client.ts'
 import { UnwrittenCharges } from './unwritten.ts'
-
-// The account books of one process: the mirror of its file, with which admission decides.
-
-class AccountBooks {
-  readonly #clock: Clock
-  readonly #orphaned: (account: string, request: string, key: string, at: number) => void
-  readonly #books = new Map<string, AccountBook>()
-  /** Accounts of the file that have no book yet. */
-  #stored = new Map<string, StoredBook>()
-  /** Limits that are in the file in this form. */
-  readonly #storedLimits = new WeakSet<KeyLimits>()
-
-  /** @param orphaned called for a call whose lease expired after its hold: it will not be charged */
-  constructor(
-    clock: Clock,
-    orphaned: (account: string, request: string, key: string, at: number) => void,
-  ) {
-    this.#clock = clock
-    this.#orphaned = orphaned
-  }
-
-  /** Undefined for an account that has neither money nor limits. */
-  find(account: string): AccountBook | undefined {
-    return this.#books.get(account) ?? this.#fromFile(account)
-  }
-
-  /** Creates the book on first use. */
-  of(account: string): AccountBook {
-    return this.find(account) ?? this.#create(account)
-  }
-
-  *accounts(): Generator<string> {
-    yield* this.#books.keys()
-    yield* this.#stored.keys()
-  }
-
-  /** Money and spend of an account, also of one without a book. */
-  totals(account: string): AccountTotals {
-    const stored = this.#stored.get(account)
-    if (stored) return totalsIn(stored, this.#clock.day(this.#clock.now()))
-    const book = this.#books.get(account)
-    const state = book?.state() ?? { balance: 0n, available: 0n, paid: false }
-    return { ...state, spend: book?.spent(ACCOUNT) ?? NOTHING_SPENT }
-  }
-
-  spent(account: string, key: string): KeySpend {
-    return this.find(account)?.spent(key) ?? NOTHING_SPENT
-  }
-
-  rates(account: string, key: string): RatesUsed {
-    return this.find(account)?.rates(key) ?? NO_RATES_USED
-  }
-
-  /** Lifetime spend of a key, also of an account without a book. */
-  lifetimeOf(account: string, key: string): Pico {
-    const stored = this.#stored.get(account)
-    if (stored) return lifetimeIn(stored, key)
-    return this.#books.get(account)?.lifetimeOf(key) ?? 0n
-  }
-
-  load(snapshot: Snapshot): void {
-    this.#stored = new Map(snapshot)
-  }
-
-  /**
-   * Reloads the sums of the file; limits and running calls stay.
-   * @param unwritten may be in the file or not. The answer to their second write tells, and takes those back that are.
-   */
-  reload(snapshot: Snapshot, unwritten: UnwrittenCharges): void {
-    this.load(snapshot)
-    for (const [account, book] of this.#books) {
-      book.clearSums()
-      const stored = snapshot.get(account)
-      if (stored) fillSums(book, stored)
-      this.#stored.delete(account)
-    }
-    for (const { settlement, day, moved } of unwritten) {
-      this.of(settlement.account).move(settlement.key, day, moved)
-    }
-  }
-
-  isStored(limits: KeyLimits | undefined): boolean {
-    return limits !== undefined && this.#storedLimits.has(limits)
-  }
-
-  noteStored(limits: KeyLimits): void {
-    this.#storedLimits.add(limits)
-  }
-
-  import(item: LedgerItem): void {
-    const book = this.of(item.account)
-    if (item.kind === 'account') book.paid ||= item.paid
-    if (item.kind === 'top-up') book.credit(-item.cost)
-    if (item.kind === 'adjust') book.adjust(-item.cost)
-    if (item.kind === 'total') book.move(item.key, item.day, item.cost)
-    if (item.kind === 'usage') book.move(item.key!, item.day!, item.cost)
-    if (item.kind !== 'limits') return
-    book.limit(item.key, item.limits, item.revision)
-    this.noteStored(item.limits)
-  }
-
-  /**
-   * Compares a book with its rows.
-   * @param sums of the rows in the file; the unwritten charges are added to them
-   * @param from the first day that is compared, `YYYYMMDD`
-   */
-  compare(
-    account: string,
-    sums: Map<string, Pico>,
-    from: string,
-    unwritten: UnwrittenCharges,
-  ): Discrepancy[] {
-    const book = this.#books.get(account)
-    if (!book) return []
-    for (const { settlement, day, moved } of unwritten) {
-      if (settlement.account !== account || moved === 0n) continue
-      addCost(sums, { kind: 'usage', key: settlement.key, day, cost: moved })
-    }
-    const settled = [...book.settled()].filter(([what]) => !isBefore(what, from))
-    const differences = [
-      ...compareSums(account, settled, sums),
-      ...compareSums(account, book.running(), book.recomputeRunning()),
-    ]
-    return differences.map((one) => ({ ...one, what: `${one.what}, in memory` }))
-  }
-
-  #fromFile(account: string): AccountBook | undefined {
-    const stored = this.#stored.get(account)
-    if (!stored) return undefined
-    this.#stored.delete(account)
-    const book = this.#create(account)
-    fillSums(book, stored)
-    for (const { key, limits, revision } of limitsIn(stored)) {
-      book.limit(key, limits, revision)
-      this.noteStored(limits)
-    }
-    return book
-  }
-
-  #create(account: string): AccountBook {
-    const book = new AccountBook(this.#clock, ({ request, key, at }) =>
-      this.#orphaned(account, request, key.id, at),
-    )
-    this.#books.set(account, book)
-    return book
-  }
-}
 
 interface SqliteOptions {
   /** Created if it does not exist. */
@@ -251,8 +93,10 @@ const RECENT_MS = 3 * DAY_MS
 const PAGE_ROWS = 200
 /** How long closing waits for a thread that reads the file. In the middle of a large one it does not end. */
 const READER_MS = 2000
-/** Rows folded in one transaction, so that settlements wait a few milliseconds at most. */
-export const FOLDED_ROWS = 500
+/** Sums of spend removed in one transaction, so that settlements wait a few milliseconds at most. */
+const DROPPED_SUMS = 1000
+/** Accounts that are added up between two comparisons with the books. */
+const AUDITED_ACCOUNTS = 100
 
 /**
  * Opens the ledger and the records of a folder. The folder belongs to this process until the ledger is closed.
@@ -286,6 +130,7 @@ export async function openSqlite({
     from,
     snapshot,
     exportItems,
+    openHistory: (signal) => openHistory(join(folder, LEDGER_FILE), signal),
     retentionDays,
     rolledBack,
     doubt,
@@ -324,6 +169,7 @@ export class SqliteLedger implements Ledger {
   /** The first day, `YYYYMMDD`, from which the books have all spend. */
   readonly #from: string
   readonly #exportItems: () => AsyncIterable<LedgerItem>
+  readonly #openHistory: (signal: AbortSignal) => Promise<HistoryReader>
   readonly #books: AccountBooks
   readonly #unwritten: UnwrittenCharges
   readonly #rescue: RescueFile | undefined
@@ -346,6 +192,7 @@ export class SqliteLedger implements Ledger {
     readonly snapshot: Snapshot
     /** Reads the whole database as of one moment. */
     readonly exportItems: () => AsyncIterable<LedgerItem>
+    readonly openHistory: (signal: AbortSignal) => Promise<HistoryReader>
     readonly retentionDays?: number | undefined
     readonly rolledBack?: number
     readonly doubt?: Doubt | undefined
@@ -363,6 +210,7 @@ export class SqliteLedger implements Ledger {
     this.#clock = clock
     this.#from = parts.from
     this.#exportItems = parts.exportItems
+    this.#openHistory = parts.openHistory
     this.rolledBackRows = parts.rolledBack ?? 0
     this.#doubt = parts.doubt
     this.#engine = parts.place === undefined ? 'memory' : 'file'
@@ -521,17 +369,30 @@ export class SqliteLedger implements Ledger {
   }
 
   async verify(account?: string): Promise<readonly Discrepancy[]> {
-    const recent = firstDay(this.#clock)
-    const from = recent > this.#from ? recent : this.#from
-    const ids = account === undefined ? await this.#client.read('accounts') : [account]
+    const stored = (id: string) => this.#client.read('sums', id)
+    // When it is answered, everything written before is in the file.
+    await stored('')
     const differences: Discrepancy[] = []
-    for (const id of new Set([...ids, ...(account === undefined ? this.#books.accounts() : [])])) {
-      let report
-      while (!report) report = await this.#client.read('audit', id, from)
-      const inMemory = this.#books.compare(id, new Map(report.sums), from, this.#unwritten)
-      differences.push(...report.discrepancies, ...inMemory)
-    }
+    await this.#readHistory(async (history) => {
+      const all = async () => new Set([...(await history.accounts()), ...this.#books.accounts()])
+      const ids = account === undefined ? [...(await all())] : [account]
+      for (let i = 0; i < ids.length; i += AUDITED_ACCOUNTS) {
+        const some = ids.slice(i, i + AUDITED_ACCOUNTS)
+        differences.push(...(await history.audit(some, firstKept(this.#clock.now()))))
+        for (const id of some) {
+          const kept = this.#loadedSince()
+          differences.push(...(await this.#books.compare(id, kept, this.#unwritten, stored)))
+        }
+      }
+    })
     return differences
+  }
+
+  /** The first windows of which the books have all spend. */
+  #loadedSince(): readonly [day: string, month: string] {
+    const recent = firstDay(this.#clock)
+    const day = recent > this.#from ? recent : this.#from
+    return [day, windowOf('month', day)]
   }
 
   orphans(account?: string): AsyncGenerator<Orphan> {
@@ -565,14 +426,31 @@ export class SqliteLedger implements Ledger {
     })
   }
 
-  /** @throws Unavailable while the disk cannot be written */
-  async fold(before: Date): Promise<number> {
-    const { day, at } = foldBounds(before, this.#clock.now())
-    for (let rows = 0; ;) {
+  /** Drops spend of windows that are not kept, too. @throws Unavailable while the disk cannot be written; RangeError for an invalid date */
+  async fold(before: Date, take?: TakeRows): Promise<number> {
+    const now = this.#clock.now()
+    let rows = 0
+    await this.#readHistory(async (history) => {
+      for (let from: string | undefined = ''; from !== undefined;) {
+        this.#client.check()
+        const { steps, months, next } = await history.foldable(from, before.getTime(), now)
+        for (const [month, lines] of months) await take?.(month, lines)
+        if (steps.length > 0) rows += await this.#client.write('fold', [steps], valueOf)
+        from = next
+      }
+    })
+    await this.#dropSpend(now)
+    return rows
+  }
+
+  async #dropSpend(now: number): Promise<void> {
+    const [day, month] = firstKept(now)
+    for (;;) {
       this.#client.check()
-      const folded = await this.#client.write('fold', [day, at, FOLDED_ROWS], valueOf)
-      rows += folded
-      if (folded < FOLDED_ROWS) return rows
+      if (
+        (await this.#client.write('dropSpend', [day, month, DROPPED_SUMS], valueOf)) < DROPPED_SUMS
+      )
+        return
     }
   }
 
@@ -640,6 +518,20 @@ export class SqliteLedger implements Ledger {
       this.#rescue?.close()
       this.#checkLoss()
     }
+  }
+
+  #readHistory(read: (history: HistoryReader) => Promise<void>): Promise<void> {
+    return this.#reads(async (signal) => {
+      const history = await this.#openHistory(signal)
+      try {
+        await read(history)
+      } catch (error) {
+        if (error instanceof Damage) this.#client.lose({ what: 'damaged', reason: error.message })
+        throw error
+      } finally {
+        history.close()
+      }
+    })
   }
 
   /** Lets another thread read the file, until the ledger is closed. */

@@ -19,16 +19,25 @@ export async function* exportFile(file: string): AsyncGenerator<LedgerItem> {
   yield* exportDatabase(db)
 }
 
+interface BaseColumns {
+  readonly base: bigint
+  readonly n: bigint
+  readonly chain: string | null
+}
+
+const MOST_ROWS = 2n ** 62n
+
 /** Everything in a database. The caller keeps the database from changing meanwhile. */
 export async function* exportDatabase(db: DatabaseSync): AsyncGenerator<LedgerItem> {
   const paid = db.prepare('SELECT paid FROM account WHERE id = ?')
+  const bases = db.prepare('SELECT base, n, chain FROM account WHERE id = ?')
   const limits = db.prepare('SELECT * FROM limits WHERE account = ?')
   const totals = db.prepare('SELECT * FROM total WHERE account = ? ORDER BY day, key')
   const rows = db.prepare(
     `SELECT *, EXISTS (
        SELECT 1 FROM total
        WHERE total.account = usage.account AND total.day = usage.day AND total.key = usage.key
-     ) AS folded FROM usage WHERE account = ? ORDER BY seq`,
+     ) AS folded FROM usage WHERE account = ? AND seq > ? AND seq <= ? ORDER BY seq`,
   )
   const owners = db.prepare(`${OWNERS} UNION SELECT account FROM limits`)
 
@@ -37,7 +46,10 @@ export async function* exportDatabase(db: DatabaseSync): AsyncGenerator<LedgerIt
     for (const columns of all<LimitColumns>(limits, account)) {
       yield { kind: 'limits', ...toLimits(columns) }
     }
-    yield* inOrder(totalsOf(account), rowsOf(account))
+    const { base = 0n, n, chain } = (bases.get(account) ?? {}) as Partial<BaseColumns>
+    yield* inOrder(totalsOf(account), rowsOf(account, 0n, base))
+    if (chain) yield { kind: 'base', account, n: Number(n), chain, optional: true }
+    yield* rowsOf(account, base, MOST_ROWS)
   }
 
   function* totalsOf(account: string): Generator<TotalItem> {
@@ -48,8 +60,8 @@ export async function* exportDatabase(db: DatabaseSync): AsyncGenerator<LedgerIt
     }
   }
 
-  function* rowsOf(account: string): Generator<RowItem> {
-    for (const columns of rows.iterate(account)) {
+  function* rowsOf(account: string, after: bigint, to: bigint): Generator<RowItem> {
+    for (const columns of rows.iterate(account, after, to)) {
       const { folded, ...row } = columns as unknown as UsageColumns & { folded: bigint }
       const unfolded = row.kind === 'usage' && folded === 1n
       yield { ...toRowItem(row), ...(unfolded && { unfolded }) }

@@ -164,7 +164,6 @@ const MIGRATIONS: readonly string[] = [
   DROP TABLE usage;
   ALTER TABLE usage_next RENAME TO usage;
   CREATE INDEX usage_account ON usage (account);
-  CREATE INDEX usage_day ON usage (day) WHERE kind = 'usage';
   CREATE INDEX usage_orphan ON usage (kind) WHERE kind = 'orphan';
 
   CREATE TABLE account_next (
@@ -174,8 +173,9 @@ const MIGRATIONS: readonly string[] = [
     paid INTEGER NOT NULL CHECK (paid IN (0, 1)),
     paid_in_usd INTEGER NOT NULL DEFAULT 0,
     paid_in_pico INTEGER NOT NULL DEFAULT 0 CHECK (paid_in_pico BETWEEN 0 AND 999999999999),
-    -- promotional and expiring credit as JSON; number of rows before the first that is not folded, and their chain
+    -- promotional and expiring credit as JSON; the row up to which all are folded, the number of rows up to it, and their chain
     blocks TEXT,
+    base INTEGER NOT NULL DEFAULT 0,
     n INTEGER NOT NULL DEFAULT 0,
     chain TEXT
   ) STRICT, WITHOUT ROWID;

@@ -1,5 +1,6 @@
 /** The driver `memory`: the SQLite engine on `:memory:`, with its store in this thread. Its state ends with the process. */
 import { EventEmitter } from 'node:events'
+import type { DatabaseSync } from 'node:sqlite'
 import { createStorage, type Storage } from 'unstorage'
 import { Clock } from '../ledger/book.ts'
 import type { LedgerItem, Log, LedgerReader } from '../ledger/ledger.ts'
@@ -7,13 +8,13 @@ import type { Audit } from '../audit.ts'
 import type { WorkThread } from '../../threads/client.ts'
 import { StoredRecords, type Records } from '../records.ts'
 import { SqliteAudit } from './audit-log.ts'
-import { firstDay, FOLDED_ROWS, SqliteLedger } from './engine.ts'
+import { firstDay, SqliteLedger } from './engine.ts'
 import { exportDatabase } from './export.ts'
 import { openMemoryDatabase } from './file.ts'
 import { sqliteDriver } from './records.ts'
-import { SqliteReader } from './reader.ts'
+import { History, SqliteReader } from './reader.ts'
 import { Store, type ToStore, type WorkerBatch } from './store.ts'
-import { WorkerClient } from './worker-client.ts'
+import { WorkerClient, type HistoryReader } from './worker-client.ts'
 
 interface MemoryOptions {
   readonly log: Log
@@ -25,6 +26,8 @@ interface MemoryOptions {
 
 /** A batch of this size keeps the event loop busy for about two milliseconds. */
 const MAX_WRITES = 100
+/** Writes between two trims. */
+const TRIM_WRITES = 500
 /** The rows take about 25 MB. */
 const MAX_ROWS = 50_000
 
@@ -54,6 +57,7 @@ export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: 
     from,
     snapshot: store.load(from),
     exportItems,
+    openHistory: async () => historyOf(db),
     log,
   })
   const storage = createStorage({ driver: sqliteDriver(client, now) })
@@ -63,6 +67,22 @@ export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: 
     storage,
     audit: new SqliteAudit(client, now),
     reader: new SqliteReader(db),
+  }
+}
+
+/** Reads a history in this thread, in turns of the event loop of their own. */
+function historyOf(db: DatabaseSync): HistoryReader {
+  const history = new History(db)
+  const pause = () => new Promise<void>((resolve) => setImmediate(resolve))
+  return {
+    accounts: async () => history.accounts(),
+    async audit(accounts, kept) {
+      const audits = []
+      for (const account of accounts) audits.push(...(await history.audit(account, kept, pause)))
+      return audits
+    },
+    foldable: async (...of) => history.foldable(...of),
+    close() {},
   }
 }
 
@@ -95,7 +115,7 @@ class LocalWorker extends EventEmitter implements WorkThread {
   #run(batch: WorkerBatch): void {
     this.emit('message', this.#store.run(batch))
     this.#writes += batch.writes.length
-    if (this.#writes < FOLDED_ROWS) return
+    if (this.#writes < TRIM_WRITES) return
     this.#writes = 0
     this.#store.run({ writes: [{ name: 'trim', args: [this.#maxRows] }], reads: [] })
   }

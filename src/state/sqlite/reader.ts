@@ -1,17 +1,32 @@
-/** Reads the rows and sums of a ledger through a read-only connection. */
+/** Reads the rows and sums of a ledger through a read-only connection: for the index of usage, to verify, to fold. */
 import { statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
-import { fromStoredSum, type StoredSum } from '../../money/money.ts'
+import { fromStoredSum, type Pico, type StoredSum } from '../../money/money.ts'
+import { addCost, compareSums, withoutDropped } from '../ledger/book.ts'
+import { beginChain, chained } from '../ledger/chain.ts'
+import { foldBounds, isBooking, isFoldable, linesByMonth } from '../ledger/items.ts'
 import type {
+  ChainPoint,
+  Discrepancy,
   ChainBase,
+  LedgerRow,
   RequestId,
+  RowItem,
   FoldedTotal,
   LedgerHead,
   LedgerReader,
   ReadRow,
 } from '../ledger/ledger.ts'
-import { beginChain } from '../ledger/chain.ts'
-import { all, OWNERS, readBody, type TotalColumns, type UsageColumns } from './sql.ts'
+import {
+  all,
+  OWNERS,
+  prepareHistory,
+  readBody,
+  storedSums,
+  toRowItem,
+  type TotalColumns,
+  type UsageColumns,
+} from './sql.ts'
 
 const BUSY_TIMEOUT_MS = 2000
 
@@ -71,7 +86,7 @@ export class SqliteReader implements LedgerReader {
   }
 
   async base(account: string): Promise<ChainBase> {
-    return beginChain(account)
+    return baseOf(account, this.#sql.base.get(account))
   }
 
   async close(): Promise<void> {
@@ -86,15 +101,25 @@ export class SqliteReader implements LedgerReader {
     return { seq: Number(seq ?? 0), balance: balance ? fromStoredSum(balance) : 0n, lifetime }
   }
 
-  /** Runs reads as of one moment. */
   #atOnce<Result>(read: () => Result): Result {
-    this.#db.exec('BEGIN')
-    try {
-      return read()
-    } finally {
-      this.#db.exec('ROLLBACK')
-    }
+    return atOnce(this.#db, read)
   }
+}
+
+/** Runs reads as of one moment. */
+function atOnce<Result>(db: DatabaseSync, read: () => Result): Result {
+  db.exec('BEGIN')
+  try {
+    return read()
+  } finally {
+    db.exec('ROLLBACK')
+  }
+}
+
+/** @param row of the account, if it has one */
+function baseOf(account: string, row: unknown): ChainBase {
+  const { base = 0n, n = 0n, chain } = (row ?? {}) as { base?: bigint; n?: bigint; chain?: string }
+  return { seq: Number(base), n: Number(n), chain: chain ?? beginChain(account).chain }
 }
 
 type RowColumns = Omit<UsageColumns, 'account'> & { readonly seq: bigint }
@@ -117,6 +142,7 @@ const ROW = 'SELECT seq, kind, request, key, day, at, cost, body, actor FROM usa
 
 function prepare(db: DatabaseSync) {
   return {
+    base: db.prepare('SELECT base, n, chain FROM account WHERE id = ?'),
     identity: db.prepare('SELECT id FROM identity'),
     owners: db.prepare(OWNERS),
     newest: db.prepare('SELECT max(seq) AS seq FROM usage WHERE account = ?'),
@@ -127,4 +153,157 @@ function prepare(db: DatabaseSync) {
     charge: db.prepare(`${ROW} WHERE request = ? AND kind = 'usage' AND account = ?`),
     totals: db.prepare('SELECT key, day, requests, usd, pico FROM total WHERE account = ?'),
   }
+}
+
+// Reads whole histories, in steps of a few milliseconds: adds rows up, and finds those that can be folded.
+
+/** The first rows of an account, which are folded together. */
+export interface FoldStep extends ChainPoint {
+  readonly account: string
+  /** `seq` of the base that it moves, and of the last row. */
+  readonly from: number
+  readonly to: number
+}
+
+export interface Foldable {
+  readonly steps: readonly FoldStep[]
+  /** Their rows as lines, by month. */
+  readonly months: ReadonlyMap<string, readonly string[]>
+  /** The account with which to go on, once these are folded. */
+  readonly next: string | undefined
+}
+
+/** Rows of one step: added up within a few milliseconds; folded in one transaction, for which settlements wait as long. */
+const SUMMED_ROWS = 2000
+const FOLDED_ROWS = 500
+/** Accounts that are looked at in one step. */
+const FOLDED_ACCOUNTS = 500
+const BILLION = 1_000_000_000n
+
+export class History {
+  readonly #db: DatabaseSync
+  readonly #sql: ReturnType<typeof prepareHistory>
+
+  constructor(db: DatabaseSync) {
+    this.#db = db
+    this.#sql = prepareHistory(db)
+  }
+
+  accounts(): string[] {
+    return all<{ id: string }>(this.#sql.owners).map(({ id }) => id)
+  }
+
+  /**
+   * Adds up the rows of an account.
+   * @param kept the first windows of spend that are compared, see `firstKept`. @param pause called between two steps
+   * @returns stored sums that differ from those of the rows
+   */
+  async audit(
+    account: string,
+    kept: readonly [day: string, month: string],
+    pause: () => Promise<void>,
+  ): Promise<readonly Discrepancy[]> {
+    for (;;) {
+      const { seq: base } = this.#base(account)
+      const sums = new Map<string, Pico>()
+      let after = 0n
+      let compared: readonly Discrepancy[] | 'folded' | undefined
+      while (!compared) {
+        await pause()
+        compared = atOnce(this.#db, () => {
+          // Rows that were added up as rows are in totals now.
+          if (this.#base(account).seq !== base) return 'folded'
+          const last = this.#addUp(account, after, sums)
+          if (last !== undefined) after = last
+          return last === undefined ? this.#compare(account, sums, kept) : undefined
+        })
+      }
+      if (compared !== 'folded') return compared
+    }
+  }
+
+  /** @param from the first account to look at. @param before with `now` in ms since epoch, see {@link foldBounds} */
+  foldable(from: string, before: number, now: number): Foldable {
+    const bounds = foldBounds(new Date(before), now)
+    return this.first(from, ({ kind, at, day }) =>
+      isFoldable(bounds, { kind, at: Number(at) }, day),
+    )
+  }
+
+  /** @param from the first account to look at. @param isOld whether a row can be folded, if all before it can */
+  first(from: string, isOld: (row: UsageColumns & { readonly seq: bigint }) => boolean): Foldable {
+    const steps: FoldStep[] = []
+    const items: RowItem[] = []
+    let seenRows = 0
+    let account = this.#next(this.#sql.account, from)
+    for (let seen = 0; account !== undefined && seen < FOLDED_ACCOUNTS; seen++) {
+      const limit = FOLDED_ROWS - seenRows
+      if (limit === 0) break
+      const { seq: base, ...begin } = this.#base(account)
+      let [to, point, read]: [number, ChainPoint, number] = [base, begin, 0]
+      // Bookings go along with the calls after them.
+      let waiting: RowItem[] = []
+      const rows = this.#sql.since.iterate(account, base, limit)
+      for (const row of rows as Iterable<unknown> as Iterable<UsageColumns & { seq: bigint }>) {
+        if (!isOld(row)) break
+        const item = toRowItem(row)
+        waiting.push(item)
+        read++
+        if (isBooking(item) && read < limit) continue
+        for (const one of waiting) point = chained(point, one)
+        items.push(...waiting)
+        waiting = []
+        to = Number(row.seq)
+      }
+      if (to !== base) steps.push({ account, from: base, to, ...point })
+      seenRows += read
+      if (seenRows < FOLDED_ROWS) account = this.#next(this.#sql.following, account)
+    }
+    return { steps, months: linesByMonth(items), next: account }
+  }
+
+  /** Adds up the rows after a number. @returns the last number; undefined where these were the last rows */
+  #addUp(account: string, after: bigint, sums: Map<string, Pico>): bigint | undefined {
+    const groups = this.#sql.sums.all(account, after, SUMMED_ROWS) as unknown as Group[]
+    let [rows, last] = [0n, after]
+    for (const { kind, key, day, billions, rest, count, seq } of groups) {
+      rows += count
+      if (seq > last) last = seq
+      addCost(sums, { kind, key, day, cost: billions * BILLION + rest })
+    }
+    return rows < SUMMED_ROWS ? undefined : last
+  }
+
+  #compare(
+    account: string,
+    sums: Map<string, Pico>,
+    kept: readonly [day: string, month: string],
+  ): readonly Discrepancy[] {
+    for (const row of this.#sql.totalsOf.iterate(account)) {
+      const { key, day, ...cost } = row as unknown as TotalColumns
+      addCost(sums, { kind: 'usage', key, day, cost: fromStoredSum(cost) })
+    }
+    const stored = storedSums(this.#sql, account)
+    // Some sums of the rows have no stored one.
+    for (const what of sums.keys()) if (!stored.has(what)) stored.set(what, 0n)
+    return compareSums(account, withoutDropped(stored, kept), sums)
+  }
+
+  #base(account: string): ChainBase {
+    return baseOf(account, this.#sql.base.get(account))
+  }
+
+  #next(select: ReturnType<typeof prepareHistory>['account'], account: string): string | undefined {
+    return (select.get(account) as { id: string | null }).id ?? undefined
+  }
+}
+
+interface Group {
+  readonly kind: LedgerRow['kind']
+  readonly key: string | null
+  readonly day: string | null
+  readonly billions: bigint
+  readonly rest: bigint
+  readonly count: bigint
+  readonly seq: bigint
 }

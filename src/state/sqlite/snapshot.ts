@@ -1,17 +1,35 @@
 /**
- * The file's state of each account, as the main thread gets it at the start. SQLite joins the parts of an account to texts, and
- * a book is made of them when its account is used: most accounts are not, and a start with 100,000 keys would take seconds
- * otherwise.
+ * The state of each account in memory: what the file has of it at the start, and its book once it is used. SQLite joins the parts of
+ * an account to texts, and a book is made of them when its account is used: most accounts are not, and a start with 100,000 keys would
+ * take seconds otherwise.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { fromStoredSum, type Pico } from '../../money/money.ts'
-import { type AccountBook, windowOf } from '../ledger/book.ts'
-import { ACCOUNT, type AccountTotals, type KeyLimits } from '../ledger/ledger.ts'
+import {
+  AccountBook,
+  addCost,
+  compareSums,
+  NO_RATES_USED,
+  NOTHING_SPENT,
+  windowOf,
+  withoutDropped,
+  type Clock,
+} from '../ledger/book.ts'
+import {
+  ACCOUNT,
+  type AccountTotals,
+  type Discrepancy,
+  type KeyLimits,
+  type KeySpend,
+  type LedgerItem,
+  type RatesUsed,
+  type Settlement,
+} from '../ledger/ledger.ts'
 import { all, paidInOf, toLimits, type AccountSums } from './sql.ts'
 
 export type Snapshot = ReadonlyMap<string, StoredBook>
 
-export interface StoredBook {
+interface StoredBook {
   balance: Pico
   paid: boolean
   paidIn: Pico
@@ -74,7 +92,7 @@ export function readSnapshot(db: DatabaseSync, from: string): Snapshot {
   return books
 }
 
-export function fillSums(book: AccountBook, stored: StoredBook): void {
+function fillSums(book: AccountBook, stored: StoredBook): void {
   const { balance, paid, paidIn } = stored
   Object.assign(book, { balance, paid, paidIn })
   for (const [window, amount] of spendIn(stored)) {
@@ -85,7 +103,7 @@ export function fillSums(book: AccountBook, stored: StoredBook): void {
   }
 }
 
-export function* limitsIn({ limits }: StoredBook): Generator<{
+function* limitsIn({ limits }: StoredBook): Generator<{
   readonly key: string
   readonly limits: KeyLimits
   readonly revision: number
@@ -106,7 +124,7 @@ export function* limitsIn({ limits }: StoredBook): Generator<{
 }
 
 /** Money and spend of an account without running calls. @param day `YYYYMMDD` */
-export function totalsIn(stored: StoredBook, day: string): AccountTotals {
+function totalsIn(stored: StoredBook, day: string): AccountTotals {
   const { balance, paid } = stored
   const spend = new Map(spendIn(stored))
   const of = (scope: 'lifetime' | 'day' | 'month') => BigInt(spend.get(windowOf(scope, day)) ?? 0)
@@ -118,7 +136,7 @@ export function totalsIn(stored: StoredBook, day: string): AccountTotals {
   }
 }
 
-export function lifetimeIn(stored: StoredBook, key: string): Pico {
+function lifetimeIn(stored: StoredBook, key: string): Pico {
   stored.lifetimes ??= new Map(
     spendOfKeysIn(stored).flatMap(([id, window, amount]) =>
       window === 'lifetime' ? [[id, BigInt(amount)]] : [],
@@ -148,4 +166,159 @@ interface SpendTexts {
   readonly account: string
   readonly spend: string
   readonly keys: string
+}
+
+// The account books of one process: the mirror of its file, with which admission decides.
+
+/** A charge that may not be in the file yet, and the amount that the book has of it. */
+interface MovedCharge {
+  readonly settlement: Settlement
+  readonly day: string
+  readonly moved: Pico
+}
+
+export class AccountBooks {
+  readonly #clock: Clock
+  readonly #orphaned: (account: string, request: string, key: string, at: number) => void
+  readonly #books = new Map<string, AccountBook>()
+  /** Accounts of the file that have no book yet. */
+  #stored = new Map<string, StoredBook>()
+  /** Limits that are in the file in this form. */
+  readonly #storedLimits = new WeakSet<KeyLimits>()
+
+  /** @param orphaned called for a call whose lease expired after its hold: it will not be charged */
+  constructor(
+    clock: Clock,
+    orphaned: (account: string, request: string, key: string, at: number) => void,
+  ) {
+    this.#clock = clock
+    this.#orphaned = orphaned
+  }
+
+  /** Undefined for an account that has neither money nor limits. */
+  find(account: string): AccountBook | undefined {
+    return this.#books.get(account) ?? this.#fromFile(account)
+  }
+
+  /** Creates the book on first use. */
+  of(account: string): AccountBook {
+    return this.find(account) ?? this.#create(account)
+  }
+
+  *accounts(): Generator<string> {
+    yield* this.#books.keys()
+    yield* this.#stored.keys()
+  }
+
+  /** Money and spend of an account, also of one without a book. */
+  totals(account: string): AccountTotals {
+    const stored = this.#stored.get(account)
+    if (stored) return totalsIn(stored, this.#clock.day(this.#clock.now()))
+    const book = this.#books.get(account)
+    const state = book?.state() ?? { balance: 0n, available: 0n, paid: false }
+    return { ...state, spend: book?.spent(ACCOUNT) ?? NOTHING_SPENT }
+  }
+
+  spent(account: string, key: string): KeySpend {
+    return this.find(account)?.spent(key) ?? NOTHING_SPENT
+  }
+
+  rates(account: string, key: string): RatesUsed {
+    return this.find(account)?.rates(key) ?? NO_RATES_USED
+  }
+
+  /** Lifetime spend of a key, also of an account without a book. */
+  lifetimeOf(account: string, key: string): Pico {
+    const stored = this.#stored.get(account)
+    if (stored) return lifetimeIn(stored, key)
+    return this.#books.get(account)?.lifetimeOf(key) ?? 0n
+  }
+
+  load(snapshot: Snapshot): void {
+    this.#stored = new Map(snapshot)
+  }
+
+  /**
+   * Reloads the sums of the file; limits and running calls stay.
+   * @param unwritten may be in the file or not. The answer to their second write tells, and takes those back that are.
+   */
+  reload(snapshot: Snapshot, unwritten: Iterable<MovedCharge>): void {
+    this.load(snapshot)
+    for (const [account, book] of this.#books) {
+      book.clearSums()
+      const stored = snapshot.get(account)
+      if (stored) fillSums(book, stored)
+      this.#stored.delete(account)
+    }
+    for (const { settlement, day, moved } of unwritten) {
+      this.of(settlement.account).move(settlement.key, day, moved)
+    }
+  }
+
+  isStored(limits: KeyLimits | undefined): boolean {
+    return limits !== undefined && this.#storedLimits.has(limits)
+  }
+
+  noteStored(limits: KeyLimits): void {
+    this.#storedLimits.add(limits)
+  }
+
+  import(item: LedgerItem): void {
+    if (item.kind === 'base') return
+    const book = this.of(item.account)
+    if (item.kind === 'account') book.paid ||= item.paid
+    if (item.kind === 'top-up') book.credit(-item.cost)
+    if (item.kind === 'adjust') book.adjust(-item.cost)
+    if (item.kind === 'total') book.move(item.key, item.day, item.cost)
+    if (item.kind === 'usage') book.move(item.key!, item.day!, item.cost)
+    if (item.kind !== 'limits') return
+    book.limit(item.key, item.limits, item.revision)
+    this.noteStored(item.limits)
+  }
+
+  /**
+   * Compares a book with the sums of the file, and its running sums with its calls. An account without a book has nothing to compare.
+   * @param kept the first windows of spend that are compared. @param stored is asked for the sums of the file
+   */
+  async compare(
+    account: string,
+    kept: readonly [day: string, month: string],
+    unwritten: Iterable<MovedCharge>,
+    stored: (account: string) => Promise<ReadonlyMap<string, Pico>>,
+  ): Promise<Discrepancy[]> {
+    if (!this.#books.has(account)) return []
+    const sums = new Map(await stored(account))
+    const book = this.#books.get(account)!
+    for (const { settlement, day, moved } of unwritten) {
+      if (settlement.account !== account || moved === 0n) continue
+      addCost(sums, { kind: 'usage', key: settlement.key, day, cost: moved })
+    }
+    const settled = new Map(book.settled())
+    const differences = [
+      ...compareSums(account, withoutDropped(settled, kept), sums),
+      ...compareSums(account, book.running(), book.recomputeRunning()),
+    ]
+    return differences.map((one) => ({ ...one, what: `${one.what}, in memory` }))
+  }
+
+  #fromFile(account: string): AccountBook | undefined {
+    const stored = this.#stored.get(account)
+    if (!stored) return undefined
+    this.#stored.delete(account)
+    const book = this.#create(account)
+    fillSums(book, stored)
+    for (const { key, limits, revision } of limitsIn(stored)) {
+      book.limit(key, limits, revision)
+      this.noteStored(limits)
+    }
+    return book
+  }
+
+  #create(account: string): AccountBook {
+    const book = new AccountBook(this.#clock, ({ request, key, at }) =>
+      this.#orphaned(account, request, key.id, at),
+    )
+    this.#books.set(account, book)
+    return book
+  }
 }

@@ -1,7 +1,7 @@
 /** The SQL statements of the store, and the shapes of its rows. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { fromStoredSum, toStoredSum, type Pico, type StoredSum } from '../../money/money.ts'
-import { windowOf } from '../ledger/book.ts'
+import { spendName, windowOf } from '../ledger/book.ts'
 import { readCap, writeCap } from '../ledger/limit-list.ts'
 import {
   ACCOUNT,
@@ -24,12 +24,6 @@ export const OWNERS = `
   SELECT id FROM owner WHERE id IS NOT NULL UNION SELECT id FROM account
   UNION SELECT account FROM total`
 
-/** Usage rows before a day and a moment, a limited number at a time. */
-const OLD_ROWS = `
-  SELECT seq FROM usage WHERE kind = 'usage' AND day < ?1 AND at < ?2 ORDER BY day, seq LIMIT ?3`
-/** Usage rows up to a sequence. The `+` keeps SQLite from looking through all usage rows for them. */
-const FIRST_ROWS = `SELECT seq FROM usage WHERE +kind = 'usage' AND seq <= ?`
-
 export type Sql = ReturnType<typeof prepare>
 
 export interface UsageColumns {
@@ -50,7 +44,7 @@ export interface TotalColumns extends StoredSum {
   readonly requests: bigint
 }
 
-export interface SpendColumns extends StoredSum {
+interface SpendColumns extends StoredSum {
   readonly account: string
   readonly key: string
   readonly window: string
@@ -264,27 +258,59 @@ export function toLimits({
   return { account, key, limits, revision: Number(revision) }
 }
 
-function foldStatements(db: DatabaseSync, rows: string) {
-  return {
-    add: db.prepare(
-      `INSERT INTO total (account, day, key, team, requests, usd, pico)
-       SELECT account, day, key, ifnull(team, ''), count(*),
-         sum(cost / ${PER_USD}) + sum(cost % ${PER_USD}) / ${PER_USD}, sum(cost % ${PER_USD}) % ${PER_USD}
-       FROM usage WHERE seq IN (${rows})
-       GROUP BY account, day, key, ifnull(team, '') ON CONFLICT (account, day, key, team)
-       DO UPDATE SET requests = requests + excluded.requests, ${added()}`,
-    ),
-    remove: db.prepare(`DELETE FROM usage WHERE seq IN (${rows})`),
-  }
-}
-
 const PER_USD = 1_000_000_000_000
+
+/** Stored sums of an account, under the names of the book's `settled`. */
+export function storedSums(
+  sql: Pick<Sql, 'sumsOf' | 'spendOf'>,
+  account: string,
+): Map<string, Pico> {
+  const sums = sql.sumsOf.get(account) as AccountSums | undefined
+  const stored = new Map([
+    ['balance', sums ? fromStoredSum(sums) : 0n],
+    ['paid in', sums ? paidInOf(sums) : 0n],
+  ])
+  for (const row of sql.spendOf.iterate(account)) {
+    const { key, window, ...amount } = row as unknown as SpendColumns
+    stored.set(spendName(key, window), fromStoredSum(amount))
+  }
+  return stored
+}
 
 /** Adds the sum of a row that exists already: picodollars carry into dollars. @param prefix of the names of both columns */
 function added(prefix = ''): string {
   const [usd, pico] = [`${prefix}usd`, `${prefix}pico`]
   const sum = `${pico} + excluded.${pico}`
   return `${usd} = ${usd} + excluded.${usd} + (${sum}) / ${PER_USD}, ${pico} = (${sum}) % ${PER_USD}`
+}
+
+function sumStatements(db: DatabaseSync) {
+  return {
+    sumsOf: db.prepare('SELECT usd, pico, paid_in_usd, paid_in_pico FROM account WHERE id = ?'),
+    spendOf: db.prepare('SELECT key, window, usd, pico FROM spend WHERE account = ?'),
+  }
+}
+
+/** The prepared statements of a {@link History}. */
+export function prepareHistory(db: DatabaseSync) {
+  return {
+    ...sumStatements(db),
+    owners: db.prepare(OWNERS),
+    base: db.prepare('SELECT base, n, chain FROM account WHERE id = ?'),
+    account: db.prepare('SELECT min(account) AS id FROM usage WHERE account >= ?'),
+    following: db.prepare('SELECT min(account) AS id FROM usage WHERE account > ?'),
+    since: db.prepare('SELECT * FROM usage WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?'),
+    // There are two parts, because intermediate sums may exceed 64 bits.
+    sums: db.prepare(
+      `SELECT kind, key, day, sum(cost / 1000000000) AS billions, sum(cost % 1000000000) AS rest,
+         count(*) AS count, max(seq) AS seq
+       FROM (
+         SELECT kind, key, day, cost, seq FROM usage
+         WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?
+       ) GROUP BY kind, key, day`,
+    ),
+    totalsOf: db.prepare('SELECT key, day, usd, pico FROM total WHERE account = ?'),
+  }
 }
 
 /** The prepared statements of a store. Longer than other functions, because it is a list. */
@@ -338,18 +364,13 @@ export function prepare(db: DatabaseSync) {
        )
        ORDER BY seq DESC LIMIT ?3`,
     ),
-    // There are two parts, because intermediate sums may exceed 64 bits.
-    sums: db.prepare(
-      `SELECT kind, key, day, sum(cost / 1000000000) AS billions, sum(cost % 1000000000) AS rest,
-         count(*) AS count, max(seq) AS seq
-       FROM (
-         SELECT kind, key, day, cost, seq FROM usage
-         WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?
-       ) GROUP BY kind, key, day`,
+    ...sumStatements(db),
+    dropSpend: db.prepare(
+      `DELETE FROM spend WHERE (account, key, window) IN (
+         SELECT account, key, window FROM spend
+         WHERE window < ?1 AND length(window) = 8 OR window < ?2 AND length(window) = 6 LIMIT ?3)`,
     ),
-    sumsOf: db.prepare('SELECT usd, pico, paid_in_usd, paid_in_pico FROM account WHERE id = ?'),
-    spendOf: db.prepare('SELECT key, window, usd, pico FROM spend WHERE account = ?'),
-    totalsOf: db.prepare('SELECT key, day, usd, pico FROM total WHERE account = ?'),
+    base: db.prepare('SELECT base, n, chain FROM account WHERE id = ?'),
 
     setPaid: db.prepare(
       `INSERT INTO account (id, usd, pico, paid) VALUES (?, 0, 0, 1)
@@ -362,8 +383,23 @@ export function prepare(db: DatabaseSync) {
     addTotal: db.prepare(
       'INSERT INTO total (account, day, key, requests, usd, pico) VALUES (?, ?, ?, ?, ?, ?)',
     ),
-    foldOld: foldStatements(db, OLD_ROWS),
-    foldFirst: foldStatements(db, FIRST_ROWS),
+    // Usage rows of an account between two numbers become totals, and go with the orphans among them; bookings stay.
+    moveBase: db.prepare(
+      `INSERT INTO account (id, usd, pico, paid, base, n, chain) SELECT ?1, 0, 0, 0, ?3, ?4, ?5
+       WHERE ?2 = 0 OR EXISTS (SELECT 1 FROM account WHERE id = ?1)
+       ON CONFLICT (id) DO UPDATE SET base = ?3, n = ?4, chain = ?5 WHERE base = ?2`,
+    ),
+    addFolded: db.prepare(
+      `INSERT INTO total (account, day, key, team, requests, usd, pico)
+       SELECT account, day, key, ifnull(team, ''), count(*),
+         sum(cost / ${PER_USD}) + sum(cost % ${PER_USD}) / ${PER_USD}, sum(cost % ${PER_USD}) % ${PER_USD}
+       FROM usage WHERE account = ? AND seq > ? AND seq <= ? AND +kind = 'usage'
+       GROUP BY account, day, key, ifnull(team, '') ON CONFLICT (account, day, key, team)
+       DO UPDATE SET requests = requests + excluded.requests, ${added()}`,
+    ),
+    removeFolded: db.prepare(
+      `DELETE FROM usage WHERE account = ? AND seq > ? AND seq <= ? AND +kind IN ('usage', 'orphan')`,
+    ),
     noteFold: db.prepare(
       'UPDATE identity SET folded_to = max(folded_to, (SELECT ifnull(max(seq), 0) FROM usage))',
     ),

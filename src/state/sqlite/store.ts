@@ -4,6 +4,7 @@ import { fromStoredSum, toStoredSum, type Pico, type StoredSum } from '../../mon
 import type { AuditEntry, AuditFilter, AuditRow } from '../audit.ts'
 import { codeOf, isDamage, transact } from './file.ts'
 import type { OpenedFolder, Reserve } from './folder.ts'
+import { History, type FoldStep } from './reader.ts'
 import { readSnapshot, type Snapshot } from './snapshot.ts'
 import {
   addRow,
@@ -20,13 +21,12 @@ import {
   charge,
   toRowItem,
   writeBody,
+  storedSums,
   type TotalColumns,
-  type SpendColumns,
-  type AccountSums,
-  paidInOf,
 } from './sql.ts'
 import type {
   Adjustment,
+  ChainPoint,
   KeyLimits,
   LedgerItem,
   LedgerRow,
@@ -34,11 +34,9 @@ import type {
   LimitsItem,
   RowItem,
   TotalItem,
-  Discrepancy,
   RequestId,
 } from '../ledger/ledger.ts'
 import { checkSameRow, checkTotal, checkUnfolded } from '../ledger/items.ts'
-import { addCost, compareSums, spendName } from '../ledger/book.ts'
 
 /** A settlement as plain values, which cost less to send than an object. */
 export type Charge = [
@@ -97,13 +95,14 @@ export type WriteName =
   | 'removeRecord'
   | 'import'
   | 'fold'
+  | 'dropSpend'
   | 'trim'
 export type ReadName =
   | 'rows'
   | 'receipt'
   | 'orphans'
   | 'accounts'
-  | 'audit'
+  | 'sums'
   | 'changes'
   | 'record'
   | 'records'
@@ -161,7 +160,6 @@ export class Store {
   readonly #costs: Costs
   /** The newest row of accounts, as far as it was looked up. */
   readonly #newest = new Map<string, number>()
-  readonly #audits = new Map<string, Audit>()
   /** Damage found by the running batch. */
   #damage: string | undefined
 
@@ -291,18 +289,37 @@ export class Store {
     return { added }
   }
 
-  /** Folds usage rows of days before `day` and of calls admitted before `at`, ms since epoch. @returns the number of rows folded */
-  fold(day: string, at: number, limit: number): number {
-    return this.#fold(this.#sql.foldOld, day, at, limit)
+  /** Folds the first rows of accounts, each unless it was folded meanwhile. @returns the number of rows that went */
+  fold(steps: readonly FoldStep[]): number {
+    const { moveBase, addFolded, removeFolded, noteFold } = this.#sql
+    noteFold.run()
+    let rows = 0
+    for (const { account, from, to, n, chain } of steps) {
+      if (Number(moveBase.run(account, from, to, n, chain).changes) === 0) continue
+      addFolded.run(account, from, to)
+      rows += Number(removeFolded.run(account, from, to).changes)
+    }
+    return rows
+  }
+
+  /** Removes spend of windows before a day, and before a month. @returns the number of sums removed, at most the limit */
+  dropSpend(day: string, month: string, limit: number): number {
+    return Number(this.#sql.dropSpend.run(day, month, limit).changes)
   }
 
   /**
-   * Folds all usage rows but the newest, whatever their age: a ledger in memory must not grow without a bound.
+   * Folds all rows but the newest, whatever their age: a ledger in memory must not grow without a bound.
    * @param rows number to keep, top-ups included
    */
   trim(rows: number): void {
     const { last } = this.#sql.numbers
-    if (last > rows) this.#fold(this.#sql.foldFirst, last - rows)
+    if (last <= rows) return
+    const history = new History(this.#db)
+    for (let from: string | undefined = ''; from !== undefined;) {
+      const { steps, next } = history.first(from, ({ seq }) => seq <= last - rows)
+      this.fold(steps)
+      from = next
+    }
   }
 
   /** Updates the database's statistics. A read command, because it runs outside a transaction. */
@@ -349,17 +366,9 @@ export class Store {
     return all<{ id: string }>(this.#sql.owners).map(({ id }) => id)
   }
 
-  /**
-   * Adds up some more of an account's rows, so that a long history does not delay a batch. The caller repeats it.
-   * @param from a day, `YYYYMMDD`: the report's `sums` leave out windows that ended before it
-   * @returns undefined until the last row was added up
-   */
-  audit(account: string, from: string): AuditReport | undefined {
-    const audit = this.#audits.get(account) ?? new Audit(account, this.#sql)
-    this.#audits.set(account, audit)
-    if (!audit.advance()) return undefined
-    this.#audits.delete(account)
-    return audit.report(from)
+  /** See {@link storedSums}. */
+  sums(account: string): ReadonlyMap<string, Pico> {
+    return storedSums(this.#sql, account)
   }
 
   /** See {@link Ledger.receipt}. */
@@ -406,14 +415,6 @@ export class Store {
     const { message } = error as Error
     if (isDamage(error)) this.#damage = message
     return message
-  }
-
-  #fold({ add, remove }: Sql['foldOld'], ...rows: (string | number)[]): number {
-    // Running audits have added these rows up as rows; they begin again.
-    this.#audits.clear()
-    this.#sql.noteFold.run()
-    add.run(...rows)
-    return Number(remove.run(...rows).changes)
   }
 
   #do(batch: readonly StoreCommand<WriteName>[]): CommandResult[] {
@@ -495,6 +496,8 @@ function take(sql: Sql, item: LedgerItem): boolean {
       return takeLimits(sql, item)
     case 'total':
       return takeTotal(sql, item)
+    case 'base':
+      return takeBase(sql, item)
     default:
       return takeRow(sql, item)
   }
@@ -519,6 +522,15 @@ function takeTotal(sql: Sql, item: TotalItem): boolean {
   return true
 }
 
+/** Notes the base of an account that has none. */
+function takeBase(
+  sql: Sql,
+  { account, n, chain }: ChainPoint & { readonly account: string },
+): boolean {
+  if (sql.base.get(account)?.chain) return false
+  return Number(sql.moveBase.run(account, 0, sql.numbers.last, n, chain).changes) > 0
+}
+
 function takeRow(sql: Sql, item: RowItem): boolean {
   const { kind, account, request, key = null, cost, day = null, at, actor = null } = item
   if (!addRow(sql, kind, request, account, key, cost, day, at, writeBody(item), actor)) {
@@ -533,83 +545,4 @@ function takeRow(sql: Sql, item: RowItem): boolean {
   if (kind === 'top-up') credit(sql, account, -cost)
   if (kind === 'adjust') adjust(sql, account, -cost)
   return true
-}
-
-// Adds up an account's rows, and compares the result with the stored sums.
-
-interface AuditReport {
-  /** Stored sums that differ from those of the rows. */
-  readonly discrepancies: readonly Discrepancy[]
-  /** Sums of the rows, under the names of the book's `settled`. A sum of 0 may be absent. */
-  readonly sums: ReadonlyMap<string, Pico>
-}
-
-type AuditQueries = Pick<Sql, 'sums' | 'sumsOf' | 'spendOf' | 'totalsOf'>
-
-/** Rows added up in one step, within a few milliseconds. */
-const STEP_ROWS = 2000
-const BILLION = 1_000_000_000n
-
-/** The audit of one account, in steps. Rows never change, so a step's result holds until rows are folded. */
-class Audit {
-  readonly #account: string
-  readonly #queries: AuditQueries
-  readonly #sums = new Map<string, Pico>()
-  #seq = 0n
-
-  constructor(account: string, queries: AuditQueries) {
-    this.#account = account
-    this.#queries = queries
-  }
-
-  /** Adds up the next rows. @returns whether these were the last */
-  advance(): boolean {
-    const groups = this.#queries.sums.all(this.#account, this.#seq, STEP_ROWS) as unknown as Group[]
-    let rows = 0n
-    for (const { kind, key, day, billions, rest, count, seq } of groups) {
-      rows += count
-      if (seq > this.#seq) this.#seq = seq
-      addCost(this.#sums, { kind, key, day, cost: billions * BILLION + rest })
-    }
-    return rows < STEP_ROWS
-  }
-
-  /** The result, valid once and before further writes. @param from see {@link isBefore} */
-  report(from: string): AuditReport {
-    const account = this.#account
-    for (const row of this.#queries.totalsOf.iterate(account)) {
-      const { key, day, ...cost } = row as unknown as TotalColumns
-      addCost(this.#sums, { kind: 'usage', key, day, cost: fromStoredSum(cost) })
-    }
-    const stored = new Map<string, Pico>()
-    const sums = this.#queries.sumsOf.get(account) as AccountSums | undefined
-    stored.set('balance', sums ? fromStoredSum(sums) : 0n)
-    stored.set('paid in', sums ? paidInOf(sums) : 0n)
-    for (const row of this.#queries.spendOf.iterate(account)) {
-      const { key, window, ...amount } = row as unknown as SpendColumns
-      stored.set(spendName(key, window), fromStoredSum(amount))
-    }
-    // Some sums of the rows have no stored one.
-    for (const what of this.#sums.keys()) if (!stored.has(what)) stored.set(what, 0n)
-    return {
-      discrepancies: compareSums(account, stored, this.#sums),
-      sums: new Map([...this.#sums].filter(([what]) => !isBefore(what, from))),
-    }
-  }
-}
-
-/** Whether a sum belongs to a window that ended before a day. @param day `YYYYMMDD` */
-export function isBefore(what: string, day: string): boolean {
-  const window = what.slice(what.lastIndexOf(' ') + 1)
-  return window < day.slice(0, window.length)
-}
-
-interface Group {
-  readonly kind: LedgerRow['kind']
-  readonly key: string | null
-  readonly day: string | null
-  readonly billions: bigint
-  readonly rest: bigint
-  readonly count: bigint
-  readonly seq: bigint
 }

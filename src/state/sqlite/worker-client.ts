@@ -1,9 +1,11 @@
 /** The main thread's side of the store: collects writes and reads, and hands them over in batches. */
 import { once } from 'node:events'
-import { extname } from 'node:path'
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
+import { extname, join } from 'node:path'
 import { cannotBook } from '../../errors/errors.ts'
 import { sentenceOf } from '../ledger/doubt.ts'
-import type { Doubt, Log } from '../ledger/ledger.ts'
+import type { Discrepancy, Doubt, Log } from '../ledger/ledger.ts'
 import type {
   CommandResult,
   ReadName,
@@ -14,8 +16,16 @@ import type {
   WriteName,
 } from './store.ts'
 import type { Snapshot } from './snapshot.ts'
-import { type Loss, RESERVE_USED } from './folder.ts'
-import type { WorkerMessage, Opened, WorkerInit } from './worker.ts'
+import { COPIES, LEDGER_FILE, type Loss, RESERVE_USED } from './folder.ts'
+import type { Foldable, History } from './reader.ts'
+import type {
+  FileJob,
+  HistoryAnswer,
+  HistoryQuestion,
+  Opened,
+  WorkerInit,
+  WorkerMessage,
+} from './worker.ts'
 import { startAlone, type WorkThread } from '../../threads/client.ts'
 import { CannotOpen } from './file.ts'
 
@@ -476,5 +486,120 @@ export class WorkerClient {
     this.#batch = undefined
     this.#writes = []
     this.#reads = []
+  }
+}
+
+// Threads beside that of the ledger: dated copies, checks of its pages, its history.
+
+const NAME = /^ledger-\d{8}\.db$/
+
+interface CopyOptions {
+  readonly folder: string
+  /** `YYYYMMDD` */
+  readonly day: string
+  readonly keep: number
+  readonly signal: AbortSignal
+}
+
+/**
+ * Writes a day's copy of a folder's ledger, unless there is one, and then removes the oldest copies. A copy has the ledger
+ * as of one moment. It is checked before it gets its name, so an older copy is never given up for a damaged one.
+ * @throws Error when a copy cannot be written, or is damaged; the reason of the signal
+ */
+export async function copyLedger({ folder, day, keep, signal }: CopyOptions): Promise<void> {
+  const copies = join(folder, COPIES)
+  const file = join(copies, `ledger-${day}.db`)
+  if (existsSync(file)) return
+  await mkdir(copies, { recursive: true, mode: 0o700 })
+  const unfinished = join(copies, 'unfinished.db')
+  await rm(unfinished, { force: true })
+  await run({ copy: join(folder, LEDGER_FILE), to: unfinished }, signal)
+  await rename(unfinished, file)
+  const names = (await readdir(copies)).filter((name) => NAME.test(name)).sort()
+  for (const name of names.slice(0, -keep)) await rm(join(copies, name))
+}
+
+/**
+ * Checks the pages of a ledger, unless another file takes its place.
+ * @returns the damage, if there is any. @throws Error when it cannot be read; the reason of the signal
+ */
+export async function checkPages(file: string, signal: AbortSignal): Promise<string | undefined> {
+  const { ino: inode } = await stat(file)
+  return (await run({ check: file, inode }, signal)) as string | undefined
+}
+
+/** Does a job in a thread of its own. @returns its last message */
+async function run(job: FileJob, signal: AbortSignal): Promise<unknown> {
+  signal.throwIfAborted()
+  const worker = startJob(job)
+  const end = () => void worker.terminate?.()
+  signal.addEventListener('abort', end)
+  let answer: unknown
+  worker.on('message', (message) => (answer = message))
+  try {
+    await once(worker, 'exit')
+  } finally {
+    signal.removeEventListener('abort', end)
+  }
+  signal.throwIfAborted()
+  return answer
+}
+
+/** Starts a thread beside that of the ledger. The end of the process does not wait for it. */
+function startJob(job: FileJob): WorkThread {
+  const worker = startAlone(
+    'ledger-reader',
+    new URL(`./worker${extname(import.meta.url)}`, import.meta.url),
+    job,
+  )
+  worker.unref()
+  return worker
+}
+
+/** Reads the history of a ledger. */
+export interface HistoryReader {
+  accounts(): Promise<readonly string[]>
+  /** See {@link History.audit}. */
+  audit(
+    accounts: readonly string[],
+    kept: readonly [day: string, month: string],
+  ): Promise<readonly Discrepancy[]>
+  /** See {@link History.foldable}. */
+  foldable(...of: Parameters<History['foldable']>): Promise<Foldable>
+  close(): void
+}
+
+/** A file was found damaged. The message is what is wrong. */
+export class Damage extends Error {}
+
+/**
+ * Reads a history in a thread of its own, which works a fifth of the time. Its methods throw {@link Damage} for a damaged file.
+ */
+export async function openHistory(file: string, signal: AbortSignal): Promise<HistoryReader> {
+  const { ino: inode } = await stat(file)
+  signal.throwIfAborted()
+  const worker = startJob({ history: file, inode })
+  const end = () => void worker.terminate?.()
+  signal.addEventListener('abort', end)
+  const ended = once(worker, 'exit').then(() => {
+    signal.removeEventListener('abort', end)
+    signal.throwIfAborted()
+    throw new Error('the thread that reads the ledger has ended')
+  })
+  ended.catch(() => undefined)
+  const ask = async (question: HistoryQuestion) => {
+    worker.ref()
+    worker.send(question as object)
+    const [answer] = (await Promise.race([once(worker, 'message'), ended])) as [HistoryAnswer]
+    worker.unref()
+    if (!('error' in answer)) return answer.value as never
+    if (answer.isDamage) throw new Damage(answer.error)
+    throw new Error(`the ledger cannot be read: ${answer.error}`)
+  }
+  return {
+    accounts: () => ask('accounts'),
+    audit: (accounts, kept) => ask({ audit: accounts, kept }),
+    foldable: (...of) => ask({ foldable: of }),
+    close: () => worker.send('end' as unknown as object),
   }
 }

@@ -1,7 +1,14 @@
-/** The thread that owns the file of a ledger. It runs one batch after the other. */
+/**
+ * The threads of a ledger: one owns its file, and runs one batch after the other. Others read the file beside it, and end with their
+ * work: to check its pages, to copy it, to add up its rows.
+ */
+import { closeSync, openSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { backup, DatabaseSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
-import { CannotOpen, codeOf, toCannotOpen } from './file.ts'
+import { CannotOpen, codeOf, isDamage, toCannotOpen } from './file.ts'
+import { paced } from '../ledger/maintenance.ts'
+import { History } from './reader.ts'
 import { LEDGER_FILE, openFolder, type Loss, type OpenedFolder, Reserve } from './folder.ts'
 import type { Doubt } from '../ledger/ledger.ts'
 import type { Snapshot } from './snapshot.ts'
@@ -43,10 +50,27 @@ const NOTE_MS = 4000
 const NOTE_LOOKS = NOTE_MS / LOOK_MS
 const RESERVE_FILE = 'ledger.reserve'
 
-const port = parentPort!
-const { path, from, expected } = workerData as WorkerInit
+/** What a thread beside the ledger does with the file that the ledger has open. */
+export type FileJob =
+  | { readonly check: string; readonly inode: number }
+  | { readonly copy: string; readonly to: string }
+  | { readonly history: string; readonly inode: number }
 
-function open(): void {
+/** A question to the thread of a history, which answers one after the other, and ends with `end`. */
+export type HistoryQuestion =
+  | { readonly audit: readonly string[]; readonly kept: readonly [day: string, month: string] }
+  | { readonly foldable: Parameters<History['foldable']> }
+  | 'accounts'
+  | 'end'
+
+export type HistoryAnswer =
+  | { readonly value: unknown }
+  | { readonly error: string; readonly isDamage: boolean }
+
+const port = parentPort!
+const job = workerData as WorkerInit | FileJob
+
+function open({ path, from, expected }: WorkerInit): void {
   try {
     const folder = openFolder(path, expected)
     const reserve = new Reserve(join(path, RESERVE_FILE))
@@ -121,4 +145,92 @@ class Watch {
   }
 }
 
-open()
+/** Opened beside the log of another file, SQLite would empty that log's index, and with it what the ledger wrote last. */
+function isReplaced(file: string, inode: number): boolean {
+  return statSync(file).ino !== inode
+}
+
+/** @returns the damage in the pages of a ledger */
+function check(file: string, inode: number): string | undefined {
+  if (isReplaced(file, inode)) return undefined
+  try {
+    using db = new DatabaseSync(file, { readOnly: true })
+    const { quick_check: verdict } = db.prepare('PRAGMA quick_check(1)').get()!
+    if (verdict === 'ok') return undefined
+    // Its first line names the database.
+    return String(verdict).split('\n').at(-1)
+  } catch (error) {
+    if (isDamage(error)) return (error as Error).message
+    throw error
+  }
+}
+
+/** Copies a ledger as of one moment. It delays no writes. */
+async function copy(source: string, target: string): Promise<void> {
+  // Fails if the file exists, and lets only its owner read it.
+  closeSync(openSync(target, 'wx', 0o600))
+  try {
+    using from = new DatabaseSync(source, { readOnly: true })
+    // The copy is one step: a copy in several steps starts again after each write to the source.
+    await backup(from, target, { rate: ALL_PAGES })
+    using db = new DatabaseSync(target)
+    // One file, without a write-ahead log beside it.
+    db.exec('PRAGMA journal_mode = DELETE')
+    const { integrity_check: verdict } = db.prepare('PRAGMA integrity_check').get()!
+    if (verdict !== 'ok') throw new Error(`the copy is damaged: ${String(verdict)}`)
+  } catch (error) {
+    rmSync(target, { force: true })
+    throw error
+  }
+}
+
+const ALL_PAGES = 2 ** 31 - 1
+const BUSY_TIMEOUT_MS = 2000
+const WRONG_SQL = 1
+
+function serveHistory(file: string, inode: number): void {
+  let db: DatabaseSync | undefined
+  let history: History | undefined
+  const open = () => {
+    if (isReplaced(file, inode)) throw new Error(`${file} was replaced`)
+    db = new DatabaseSync(file, { readOnly: true, readBigInts: true, timeout: BUSY_TIMEOUT_MS })
+    return new History(db)
+  }
+  const pause = paced()
+  port.on('message', async (question: HistoryQuestion) => {
+    if (question === 'end') {
+      db?.close()
+      return port.close()
+    }
+    try {
+      await pause()
+      history ??= open()
+      port.postMessage({ value: await answer(history, question, pause) } satisfies HistoryAnswer)
+    } catch (error) {
+      const { message } = error as Error
+      // A file that was emptied lacks its tables.
+      const isDamaged = isDamage(error) || codeOf(error) === WRONG_SQL
+      port.postMessage({ error: message, isDamage: isDamaged } satisfies HistoryAnswer)
+    }
+  })
+}
+
+async function answer(
+  history: History,
+  question: Exclude<HistoryQuestion, 'end'>,
+  pause: () => Promise<void>,
+): Promise<unknown> {
+  if (question === 'accounts') return history.accounts()
+  if ('foldable' in question) return history.foldable(...question.foldable)
+  const differences = []
+  for (const account of question.audit) {
+    differences.push(...(await history.audit(account, question.kept, pause)))
+  }
+  return differences
+}
+
+// The last statement: classes above it exist then.
+if ('path' in job) open(job)
+else if ('check' in job) port.postMessage(check(job.check, job.inode))
+else if ('copy' in job) await copy(job.copy, job.to)
+else serveHistory(job.history, job.inode)

@@ -27,7 +27,7 @@ describe('the index of usage in Redis', () => {
     expect(await second.check()).toMatchObject({ agrees: true, indexed: 1 })
     expect(first.usage(['key', 'model'])).toEqual(second.usage(['key', 'model']))
     expect(first.usage().totals).toMatchObject({ calls: 12, cost: 78n * 1_000_003n })
-    expect(await one.fold(new Date(NOON))).toBe(8)
+    expect(await one.fold(new Date(NOON + 5 * DAY_MS))).toBe(12)
     const later = await openIndex(source, await folder({}))
     expect(await later.check()).toMatchObject({ agrees: true })
     expect(later.usage(['model']).totals.cost).toBe(78n * 1_000_003n)

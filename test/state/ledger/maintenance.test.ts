@@ -5,12 +5,14 @@ import * as v from 'valibot'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { Maintenance } from '../../../src/state/ledger/maintenance.ts'
 import { openFolder } from '../../../src/state/sqlite/folder.ts'
-import { Store, type StoreCommand } from '../../../src/state/sqlite/store.ts'
+import { firstKept } from '../../../src/state/ledger/book.ts'
+import { History } from '../../../src/state/sqlite/reader.ts'
+import { Store } from '../../../src/state/sqlite/store.ts'
 import type { Ledger } from '../../../src/state/ledger/ledger.ts'
 import { configSchema } from '../../../src/config/schema.ts'
 import { folder } from '../../_folder.ts'
 import { createTestGateway, MOCK_CONFIG } from '../../_setup.ts'
-import { charge, collect, DAY, NOON, open, openPaid, settlement, USAGE } from '../sqlite/_engine.ts'
+import { charge, collect, NOON, open, openPaid, settlement, USAGE } from '../sqlite/_engine.ts'
 import { eventually } from '../../_wait.ts'
 import { toSchema8 } from '../sqlite/_older.ts'
 
@@ -69,11 +71,11 @@ describe('folding a ledger', () => {
     let now = NOON
     const { ledger } = await openPaid(undefined, () => now)
     for (let i = 0; i < 3000; i++) void ledger.settle(settlement(`old_${i}`, 1n))
-    now += 3 * DAY_MS
+    now += 4 * DAY_MS
     const usage = { ...USAGE, at: now }
     const settle = async () => {
       for (let i = 0; i < 40; i++) {
-        await ledger.settle({ ...settlement(`new_${i}`, 5n, '20260518'), usage })
+        await ledger.settle({ ...settlement(`new_${i}`, 5n, '20260519'), usage })
         expect(await ledger.verify()).toEqual([])
       }
     }
@@ -84,25 +86,31 @@ describe('folding a ledger', () => {
     expect(await ledger.verify()).toEqual([])
   })
 
-  it('restarts an audit that is under way', async () => {
+  it('adds up again what was folded while it was added up, and what was booked late', async () => {
     const { db, close } = openFolder(await folder({}))
     onTestFinished(close)
     const store = new Store(db)
-    store.commit(Array.from({ length: 3000 }, (_, i) => charge(`req_${i}`)))
-    const fold: StoreCommand<'fold'> = { name: 'fold', args: ['20260516', NOON + 1, 2500] }
-    expect(store.audit('acct', DAY)).toBeUndefined()
-    expect(store.commit([fold])).toEqual([2500])
-    expect(store.audit('acct', DAY)).toMatchObject({
-      discrepancies: [],
-      sums: new Map([
-        ['balance', -9000n],
-        ['spend of key key, lifetime', 9000n],
-        ['spend of key key, 20260515', 9000n],
-        ['spend of key key, 202605', 9000n],
-        ['spend of the account, lifetime', 9000n],
-        ['spend of the account, 20260515', 9000n],
-        ['spend of the account, 202605', 9000n],
-      ]),
+    const history = new History(db)
+    store.commit(Array.from({ length: 5000 }, (_, i) => charge(`req_${i}`)))
+    let steps = 0
+    const pause = async () => {
+      steps++
+      if (steps === 2) {
+        const { steps } = history.foldable('', NOON + 9 * DAY_MS, NOON + 9 * DAY_MS)
+        expect(store.commit([{ name: 'fold', args: [steps] }])).toEqual([500])
+      }
+      if (steps === 4) store.commit([charge('req_late')])
+    }
+    expect(await history.audit('acct', firstKept(NOON), pause)).toEqual([])
+    expect(steps).toBe(5)
+    db.exec("UPDATE usage SET cost = cost + 1 WHERE request = 'req_4999'")
+    const wrong = await history.audit('acct', firstKept(NOON), async () => {})
+    expect(wrong).toHaveLength(7)
+    expect(wrong[0]).toEqual({
+      account: 'acct',
+      what: 'balance',
+      stored: -15_003n,
+      recomputed: -15_004n,
     })
   })
 })

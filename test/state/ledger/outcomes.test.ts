@@ -15,7 +15,17 @@ import { OutboxFile } from '../../../src/state/redis/outbox.ts'
 import { firstDay, SqliteLedger } from '../../../src/state/sqlite/engine.ts'
 import { WorkerClient } from '../../../src/state/sqlite/worker-client.ts'
 import * as redis from '../redis/_engine.ts'
-import { admit, collect, KEY, LIMITS, NOON, open, openPaid, settlement } from '../sqlite/_engine.ts'
+import {
+  admit,
+  collect,
+  KEY,
+  LIMITS,
+  NO_HISTORY,
+  NOON,
+  open,
+  openPaid,
+  settlement,
+} from '../sqlite/_engine.ts'
 import { FaultyWorker, watchThreads } from '../sqlite/_workers.ts'
 import { runs } from '../../_runs.ts'
 
@@ -206,7 +216,16 @@ async function memoryScene(pass: (ms: number) => Promise<void>): Promise<Scene> 
     }
     const client = new WorkerClient(worker, log, { restart })
     const exportItems = async function* () {}
-    return new SqliteLedger({ client, clock, from, snapshot: store.load(from), exportItems, log })
+    const openHistory = async () => NO_HISTORY
+    return new SqliteLedger({
+      client,
+      clock,
+      from,
+      snapshot: store.load(from),
+      exportItems,
+      openHistory,
+      log,
+    })
   }
   const ledger = engineOn(workers[0]!, logOf(logged))
   await ledger.topUp({ account: 'acct', amount: 10n ** 13n, reference: 'first' })

@@ -49,7 +49,7 @@ describe('the redis engine on a cluster', () => {
     )
     expect(books.every((own) => own.length > 0)).toBe(true)
     expect(books.flat()).toHaveLength(30)
-    const old = { ...settlement('req_old', 3n), account: 'acct_0' }
+    const old = { ...settlement('req_old', 3n), account: 'acct_old' }
     await ledger.settle({ ...old, day: '20200101', usage: { ...old.usage, at: Date.UTC(2020) } })
     expect(await ledger.fold(new Date(Date.UTC(2021)))).toBe(1)
     const items = await collect(ledger.export())

@@ -139,8 +139,8 @@ describe('the history of accounts in Redis', () => {
     ])
     expect(others.slice(1)).toEqual([[], []])
     const old = Array.from({ length: ROWS }, (_, i) => nth(i)).filter(
-      // Days that ended before the last two days began.
-      ({ day }) => day < '20260202',
+      // Days that had ended everywhere when the last two days began.
+      ({ day }) => day < '20260201',
     )
     expect(folded + (others[0] as number)).toBe(old.length)
     expect(await stateOf(engine)).toEqual(before)

@@ -2,7 +2,7 @@ import { existsSync, statSync } from 'node:fs'
 import { copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { copyLedger } from '../../../src/state/sqlite/backup.ts'
+import { copyLedger } from '../../../src/state/sqlite/worker-client.ts'
 import { folder } from '../../_folder.ts'
 import { collect, integrityOf, NOON, open, openPaid, settlement } from './_engine.ts'
 

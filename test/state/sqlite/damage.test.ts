@@ -5,7 +5,7 @@ import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ConfigError } from '../../../src/errors/errors.ts'
-import { checkPages } from '../../../src/state/sqlite/backup.ts'
+import { checkPages } from '../../../src/state/sqlite/worker-client.ts'
 import { folder } from '../../_folder.ts'
 import { open, settlement } from './_engine.ts'
 

@@ -5,7 +5,7 @@ import type { Log } from '../../../src/state/ledger/ledger.ts'
 import { firstDay, SqliteLedger } from '../../../src/state/sqlite/engine.ts'
 import { WorkerClient } from '../../../src/state/sqlite/worker-client.ts'
 import { FaultyWorker } from './_workers.ts'
-import { admit, collect, LIMITS, NOON, settlement } from './_engine.ts'
+import { admit, collect, LIMITS, NO_HISTORY, NOON, settlement } from './_engine.ts'
 
 async function open() {
   const worker = new FaultyWorker()
@@ -20,6 +20,7 @@ async function open() {
     from,
     snapshot: worker.store.load(from),
     exportItems: async function* () {},
+    openHistory: async () => NO_HISTORY,
     log,
   })
   onTestFinished(() => ledger.close().catch(() => {}))

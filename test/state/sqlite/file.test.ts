@@ -166,28 +166,6 @@ it('a ledger of an older version keeps its rows, and takes adjustments', async (
   expect(await ledger.verify()).toEqual([])
 })
 
-it('a long history is added up in steps', async () => {
-  const { db, close } = openFolder(await folder({}))
-  onTestFinished(close)
-  const store = new Store(db)
-  store.commit(Array.from({ length: 5000 }, (_, i) => charge(`req_${i}`)))
-  expect(store.audit('acct', DAY)).toBeUndefined()
-  store.commit([charge('req_late')])
-  expect(store.audit('acct', DAY)).toBeUndefined()
-  expect(store.audit('acct', DAY)).toEqual({
-    discrepancies: [],
-    sums: new Map([
-      ['balance', -15_003n],
-      ['spend of key key, lifetime', 15_003n],
-      ['spend of key key, 20260515', 15_003n],
-      ['spend of key key, 202605', 15_003n],
-      ['spend of the account, lifetime', 15_003n],
-      ['spend of the account, 20260515', 15_003n],
-      ['spend of the account, 202605', 15_003n],
-    ]),
-  })
-})
-
 it('writes of a batch have the sums of those before them', async () => {
   const { db, close } = openFolder(await folder({}))
   onTestFinished(close)

@@ -3,7 +3,6 @@ import { copyFile, mkdir, readdir, rename, rm, truncate, writeFile } from 'node:
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ConfigError, Unavailable } from '../../../src/errors/errors.ts'
-import { FOLDED_ROWS } from '../../../src/state/sqlite/engine.ts'
 import { beginLedger } from '../../../src/state/sqlite/folder.ts'
 import { folder } from '../../_folder.ts'
 import * as cli from '../../_cli.ts'
@@ -116,9 +115,9 @@ describe('an older copy in the place of a ledger', () => {
   })
 
   it('is not what folding leaves', async () => {
-    const { path } = await used(FOLDED_ROWS + 2)
+    const { path } = await used(600 + 2)
     const { ledger } = await open(path, () => NOON + 30 * DAY_MS)
-    expect(await ledger.fold(new Date(NOON + 20 * DAY_MS))).toBe(FOLDED_ROWS + 2)
+    expect(await ledger.fold(new Date(NOON + 20 * DAY_MS))).toBe(600 + 2)
     await ledger.close()
     const { ledger: again, logged } = await open(path)
     expect([again.rolledBackRows, logged]).toEqual([0, []])
