@@ -36,7 +36,7 @@ function chainsOf(items: readonly LedgerItem[]): ReadonlyMap<string, ChainPoint>
   for (const item of items) {
     if (item.kind === 'account' || item.kind === 'limits' || item.kind === 'total') continue
     const at = chains.get(item.account) ?? beginChain(item.account)
-    chains.set(item.account, chained(at, item))
+    chains.set(item.account, item.kind === 'base' ? item : chained(at, item))
   }
   return chains
 }
