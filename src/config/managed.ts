@@ -61,7 +61,8 @@ export function providersWith(
     ([name]) => !isRaw(own) || !Object.hasOwn(own, name),
   )
   const others = isRaw(providers) ? providers : {}
-  return { ...others, ...(literal(withOwnKeys(Object.fromEntries(free), label)) as Raw) }
+  const added = free.map(([name, entry]) => [name, literal(withOwnKey(name, entry, label))])
+  return { ...others, ...(Object.fromEntries(added) as Raw) }
 }
 
 /** The list of sinks with the managed ones at its end, without those whose names the file has. */
@@ -75,24 +76,14 @@ export function sinksWith(own: unknown, { sections }: ManagedLayer): unknown {
   return [...files, ...added]
 }
 
-/** Vendors in place of their names, without a look at the environment: a managed entry does not read it. */
-function withOwnKeys(providers: Sections<object>['providers'], label: string): Raw {
-  return Object.fromEntries(
-    Object.entries(providers).map(([name, entry]) => {
-      const { use, options } = entry as Raw
-      if (typeof use !== 'string' || !vendorOf(use)) return [name, entry]
-      const whole = (withVendors({ [name]: entry }, {}, label) as Raw)[name] as Raw
-      const { apiKey: _, ...given } = whole.options as Raw
-      const key = isRaw(options) && options.apiKey
-      return [
-        name,
-        {
-          ...whole,
-          options: { ...given, ...(key !== false && key !== undefined && { apiKey: key }) },
-        },
-      ]
-    }),
-  )
+/** An entry whose vendor is replaced by its plugin, without a look at the environment: a managed entry does not read it. */
+export function withOwnKey(name: string, entry: object, label: string): object {
+  const { use, options } = entry as Raw
+  if (typeof use !== 'string' || !vendorOf(use)) return entry
+  const whole = (withVendors({ [name]: entry }, {}, label) as Raw)[name] as Raw
+  const { apiKey: _, ...given } = whole.options as Raw
+  const key = isRaw(options) ? options.apiKey : undefined
+  return { ...whole, options: { ...given, ...(key !== undefined && { apiKey: key }) } }
 }
 
 /** Entries in the order of their names, which is that of an export. */

@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { ConsolaInstance } from 'consola'
 import type { Config, LoadedConfig } from '../config/config.ts'
 import { checkProviders, servedModels } from '../config/served.ts'
+import { isLinkLocal } from '../errors/addresses.ts'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
 import { inTime } from '../lifetime/scope.ts'
 import { buildCatalog, type Catalog } from '../models/catalog.ts'
@@ -57,7 +58,7 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
     opened: (plugin: OpenedPlugin) => opened.add(plugin),
   }
   try {
-    const { providers, plugins, builtIn } = await setUpProviders(config, origin, opened)
+    const { providers, plugins, builtIn } = await setUpProviders(loaded, origin, opened)
     await common.discovery.begin(config, providers)
     const offered = withOffers(
       config.models,
@@ -73,7 +74,7 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
       plugins,
       secrets,
     )
-    const engines = await setUpSearch(config, origin, opened)
+    const engines = await setUpSearch(loaded, origin, opened)
     const hostOfGuard = (name: string, options: unknown, way: EgressSettings | undefined) => {
       egress.note(`guard:${name}`, options, way)
       return opened.host(name, sameLimits(GUARD_SECONDS), way)
@@ -118,11 +119,16 @@ class OpenedPlugins {
   }
 
   /** A host for one plugin, whose secrets are replaced in logs until it is closed. */
-  host(name: string, settings: UpstreamSettings, way: EgressSettings | undefined): Host {
+  host(
+    name: string,
+    settings: UpstreamSettings,
+    way: EgressSettings | undefined,
+    isManaged = false,
+  ): Host {
     const { mask, log } = this.#common
     const owner = {}
     const own = (secrets: readonly string[]) => mask.use(secrets, owner)
-    const route = this.egress.route(way)
+    const route = this.egress.route(way, isManaged ? isLinkLocal : undefined)
     const host = createHost(name, settings, log, { download: this.#download, mask: own, route })
     const close = () => host.close().finally(() => own([]))
     this.#hosts.push({ ...host, close })
@@ -156,18 +162,20 @@ class OpenedPlugins {
 /** Where plugins come from, without their host. */
 type PluginOrigin = Omit<PluginSource, 'createHost'>
 
-async function setUpProviders(
-  { providers: configured }: Config,
-  origin: PluginOrigin,
-  opened: OpenedPlugins,
-) {
+/** Whether an entry was set up at run time: by an administrator, who need not be one of the machine. */
+function isManaged({ origins }: LoadedConfig, ...path: string[]): boolean {
+  return origins.of(path).from === 'managed'
+}
+
+async function setUpProviders(loaded: LoadedConfig, origin: PluginOrigin, opened: OpenedPlugins) {
   const providers = new Map<string, Provider>()
   const plugins = new Map<string, ProviderPlugin>()
   const builtIn = new Set<string>()
-  await loadEach(Object.entries(configured), async ([name, settings]) => {
+  await loadEach(Object.entries(loaded.config.providers), async ([name, settings]) => {
     const createHost = (_: string, options: unknown) => {
       opened.egress.note(name, options, settings.egress)
-      return opened.host(name, upstreamSettings(settings), settings.egress)
+      const managed = isManaged(loaded, 'providers', name)
+      return opened.host(name, upstreamSettings(settings), settings.egress, managed)
     }
     const made = await loadProvider(name, settings, { ...origin, createHost })
     providers.set(name, made.provider)
@@ -177,12 +185,13 @@ async function setUpProviders(
   return { providers, plugins, builtIn }
 }
 
-async function setUpSearch({ search }: Config, origin: PluginOrigin, opened: OpenedPlugins) {
+async function setUpSearch(loaded: LoadedConfig, origin: PluginOrigin, opened: OpenedPlugins) {
   const engines: ConfiguredEngine[] = []
-  await loadEach(Object.entries(search.engines), async ([name, settings]) => {
+  await loadEach(Object.entries(loaded.config.search.engines), async ([name, settings]) => {
     const createHost = (_: string, options: unknown) => {
       opened.egress.note(`search:${name}`, options, settings.egress)
-      return opened.host(name, sameLimits(settings.timeout), settings.egress)
+      const managed = isManaged(loaded, 'search', 'engines', name)
+      return opened.host(name, sameLimits(settings.timeout), settings.egress, managed)
     }
     const { engine, plugin } = await loadSearch(name, settings, { ...origin, createHost })
     const prices = compilePrices({ web_search: settings.price })
@@ -309,6 +318,7 @@ async function setUpSinks(setup: SinkSetup): Promise<Sinks | undefined> {
     secrets: [...secrets],
     egress: config.egress,
     network: loaded.network,
+    managed: [...configured.keys()].filter((index) => isManaged(loaded, 'sinks', String(index))),
     gateway: gatewayId,
     telemetry,
   }

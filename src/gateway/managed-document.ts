@@ -3,6 +3,7 @@ import { partsOf, SECTIONS, type EntryKey, type Section, type Sections } from '.
 import { isObject } from '../errors/checks.ts'
 import { ConfigError } from '../errors/errors.ts'
 import type { Changed } from '../server/admin/resources/settings.ts'
+import { optionOf } from './manageable.ts'
 import { isSealed, type Sealed } from '../state/sealing.ts'
 
 export interface ManagedEntry {
@@ -110,4 +111,19 @@ export function checkSize(document: ManagedDocument): void {
     issues.push({ path: '' as Section, message: 'expected at most 2 MiB of JSON' })
   }
   if (issues.length > 0) throw new ConfigError('the managed configuration', issues)
+}
+
+/** Whether an entry would send its secrets elsewhere than the stored one. */
+export function hasMoved(
+  value: Readonly<Record<string, unknown>>,
+  stored: object | undefined,
+  fields: readonly { readonly name: string; readonly kind: string }[],
+): boolean {
+  if (!stored) return false
+  const former = stored as Readonly<Record<string, unknown>>
+  const addresses = fields.filter(({ kind }) => kind === 'address')
+  return (
+    value.use !== former.use ||
+    addresses.some(({ name }) => optionOf(value.options, name) !== optionOf(former.options, name))
+  )
 }

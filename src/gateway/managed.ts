@@ -29,6 +29,7 @@ import {
   checkSize,
   differing,
   EMPTY,
+  hasMoved,
   keyOf,
   mapSections,
   pathOf,
@@ -713,20 +714,6 @@ function secretRequired(key: EntryKey, option: string): GatewayError {
   const message = 'The address has changed, so the key has to be given again.'
   const param = `${pathOf(key)}.options.${option}`
   return new GatewayError(400, 'invalid_request_error', 'secret_required', message, { param })
-}
-
-function hasMoved(
-  value: Readonly<Record<string, unknown>>,
-  stored: object | undefined,
-  fields: readonly { readonly name: string; readonly kind: string }[],
-): boolean {
-  if (!stored) return false
-  const former = stored as Readonly<Record<string, unknown>>
-  const addresses = fields.filter(({ kind }) => kind === 'address')
-  return (
-    value.use !== former.use ||
-    addresses.some(({ name }) => optionOf(value.options, name) !== optionOf(former.options, name))
-  )
 }
 
 /** `{"set": true}`, which stands for a secret in answers. */

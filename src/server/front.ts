@@ -212,7 +212,7 @@ const AMBIGUOUS = /[\\\0-\x1f\x7f]|%(?:00|2e|2f|5c)|\/\.\.?(?:\/|$)/i
 /** Paths before ids in which clients encode characters. */
 const WITH_IDS = ['/v1/models/', '/admin/']
 /** Paths before ids with slashes. */
-const WITH_SLASHES = ['/v1/models/', '/admin/deployments/']
+const WITH_SLASHES = ['/v1/models/', '/admin/deployments/', '/admin/models/']
 
 /** Whether every reader interprets a path in the same way. It is compared as received, so any other path is unknown. */
 export function isPlainPath(url: string): boolean {

@@ -1,4 +1,6 @@
 /** The way of every outgoing connection: directly or through a proxy, and with which certificates. Chosen once for each origin. */
+import { lookup } from 'node:dns'
+import type { LookupFunction } from 'node:net'
 import tls, { createSecureContext } from 'node:tls'
 import { type buildConnector, Client, type Dispatcher, Pool, ProxyAgent } from 'undici'
 import {
@@ -158,8 +160,11 @@ export class Egress {
     this.ways.push({ instance, ...this.route(own).explain(origin) })
   }
 
-  /** The way of one instance; without settings that of the top level. */
-  route(own: EgressSettings = {}): EgressRoute {
+  /**
+   * The way of one instance; without settings that of the top level.
+   * @param refuses addresses to which no connection is made, by number and after a name was resolved
+   */
+  route(own: EgressSettings = {}, refuses?: (address: string) => boolean): EgressRoute {
     const { proxy = this.#top.proxy ?? 'environment', bypass = this.#top.bypass ?? [] } = own
     const namesProxy = own.proxy?.includes('://') === true
     const entries = [...this.#environment, ...bypass].flatMap((entry) => {
@@ -185,9 +190,13 @@ export class Egress {
       return { via: url.origin, why: 'environment', by: variable!, url }
     }
     const certificates = own.tls ?? this.#top.tls
-    const connect = certificates && this.#connectOptions(certificates)
+    const secured = certificates && this.#connectOptions(certificates)
+    const connect = refuses ? { ...secured, lookup: checkedLookup(refuses) } : secured
     return {
-      open: (origin, options) => this.#open(origin, find(origin).url, connect, options),
+      open: (origin, options) => {
+        if (refuses?.(new URL(origin).hostname)) throw refused(origin)
+        return this.#open(origin, find(origin).url, connect, options)
+      },
       explain(origin) {
         const { url: _, ...way } = find(origin)
         return way
@@ -245,6 +254,20 @@ export class Egress {
     }
     return { dispatcher, proxy }
   }
+}
+
+function refused(host: string): Error {
+  return Object.assign(new Error(`no connection is made to ${host}`), { code: 'ENOTFOUND' })
+}
+
+/** Resolves names, and fails where one has an address that is refused. */
+function checkedLookup(refuses: (address: string) => boolean): LookupFunction {
+  return (hostname, options, callback) =>
+    lookup(hostname, options, (error, address, family) => {
+      const all = Array.isArray(address) ? address : [{ address, family }]
+      const isRefused = !error && all.some((one) => refuses(one.address))
+      callback(isRefused ? refused(hostname) : error, address, family)
+    })
 }
 
 function markingUnreachable(connect: buildConnector.connector): buildConnector.connector {

@@ -2,6 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { createConsola, type ConsolaReporter } from 'consola'
 import type { Config } from '../../config/config.ts'
 import type { Network } from '../../config/network.ts'
+import { isLinkLocal } from '../../errors/addresses.ts'
 import { ConfigError, type ConfigIssue } from '../../errors/errors.ts'
 import {
   SinkWork,
@@ -23,6 +24,8 @@ export interface SinksInit {
   readonly secrets: readonly string[]
   readonly egress: Config['egress']
   readonly network: Network
+  /** Indexes of those that were set up at run time. */
+  readonly managed: readonly number[]
   readonly gateway: string
   readonly telemetry: Telemetry
   /** One number: 1 more than the index of the sink whose code ran last; shared with the gateway. */
@@ -60,7 +63,8 @@ async function openAll(
     const ms = REQUEST_MS
     const limits = { timeoutMs: ms, firstPartTimeoutMs: ms, idleTimeoutMs: ms }
     const mask = (secrets: readonly string[]) => report({ sink: name, secrets })
-    const route = egress.route(configured[index]!.egress)
+    const refuses = init.managed.includes(index) ? isLinkLocal : undefined
+    const route = egress.route(configured[index]!.egress, refuses)
     const made = createHost(name, { ...limits, connections: CONNECTIONS }, log, { mask, route })
     hosts.push(made)
     return { ...made.host, telemetry }

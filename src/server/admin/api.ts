@@ -26,6 +26,7 @@ import { eventRoutes } from './events.ts'
 import { overviewRoutes } from './overview.ts'
 import { requestRoutes } from './requests.ts'
 import { type Routes, needs } from './route.ts'
+import { vendorTestRoutes } from './vendor-tests.ts'
 import { usageRoutes } from './usage.ts'
 import { outboxView } from './views.ts'
 import type { Status } from './resources/gateway.ts'
@@ -139,5 +140,6 @@ export const ADMIN_ROUTES: Routes = {
   ...peopleRoutes,
   ...policyRoutes,
   ...requestRoutes,
+  ...vendorTestRoutes,
   '/status': { GET: needs('read', ({ gateway }) => ({ body: { data: statusView(gateway) } })) },
 }

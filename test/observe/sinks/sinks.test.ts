@@ -52,6 +52,7 @@ async function open(options: { readonly busy?: boolean } = {}) {
     secrets: [],
     egress: {},
     network: NO_NETWORK,
+    managed: [],
     gateway: 'gw_1',
     telemetry: { service: 'test', environment: undefined, attributes: {} } as never,
   }

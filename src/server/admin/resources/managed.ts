@@ -31,6 +31,20 @@ export const managedRevert = v.strictObject({
   dry_run: v.optional(flag, false),
 })
 
+/** `POST /providers/test` and its like: an entry in force, a draft, or a draft over an entry. */
+export const draft = v.pipe(
+  v.strictObject({
+    name: v.optional(text(200)),
+    use: v.optional(text(200)),
+    options: v.optional(value),
+  }),
+  v.check(({ name, use }) => name !== undefined || use !== undefined, 'a "name" or a "use"'),
+)
+export type Draft = v.InferOutput<typeof draft>
+
+/** `POST /models/:id/test`. */
+export const modelTest = v.strictObject({ deployment: v.optional(text(500)) })
+
 /** A setting without the effect that was meant. */
 export interface Notice {
   readonly code: string
