@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { appendFile, readFile, writeFile } from 'node:fs/promises'
 import { relative } from 'node:path'
 import type { Model } from '../models/catalog.ts'
+import { isSelling, marginsOf } from '../models/margins.ts'
 import { byVendor, unpricedVendors, written } from '../models/by-vendor.ts'
 import { lintOfWritten, type Finding } from '../models/lint.ts'
 import type { Pricing } from '../money/prices.ts'
@@ -40,7 +41,8 @@ export async function check(args: Arguments): Promise<void> {
   const models = gateway.runtime.catalog.at().all()
   const logins = await tryLogins(gateway.runtime).finally(() => gateway.close())
   const idle = idleGuards(gateway.runtime.guards)
-  const findings = [...lintOfWritten(models), ...idle]
+  const { lists } = config.prices
+  const findings = [...lintOfWritten(models, { lists }), ...idle]
   const warnings = findings.filter(({ level }) => level === 'warning')
   const vendors = config.unpriced?.filter(({ id }) => !loaded.origins.ownModels().includes(id))
   const remarked = [...loaded.network.warnings, ...unpricedVendors(vendors)]
@@ -64,6 +66,7 @@ export async function check(args: Arguments): Promise<void> {
   const own = ownModels(loaded, models)
   const line = own.size === 0 ? '' : `${servedInWords([...own.values()])}\n`
   const all = args.on.has('models')
+  const sells = isSelling(models, lists)
   const shown = all ? models : written(models)
   const missing = [...own].filter(([, reason]) => reason === 'no price').map(([id]) => id)
   process.stdout.write(
@@ -71,8 +74,11 @@ export async function check(args: Arguments): Promise<void> {
       priceless(missing) +
       `${relative(process.cwd(), file)} is valid: ${valid}.\n\n` +
       table(
-        HEADINGS,
-        shown.map((model) => rowOf(model, ofModels.get(model.id))),
+        sells ? [...HEADINGS, 'VENDOR USD PER UNIT'] : HEADINGS,
+        shown.map((model) => [
+          ...rowOf(model, ofModels.get(model.id)),
+          ...(sells ? [vendorInWords(model)] : []),
+        ]),
       ) +
       (all ? '' : vendorLines(models)),
   )
@@ -233,7 +239,16 @@ function named(prices: object): string[] {
   return Object.entries(prices).map(([name, price]) => `${name} ${price}`)
 }
 
-function summaryOf({ id, modality, freeTier, pricing, deployments, ...model }: Model) {
+/** Such as `prompt 0.000001 (16.6 %)`, with the margin; a dash where it is not known. */
+function vendorInWords(model: Model): string[] {
+  return (marginsOf(model) ?? []).map(
+    ({ price, vendor, percent }) =>
+      `${price} ${vendor}${percent === null ? '' : ` (${percent} %)`}`,
+  )
+}
+
+function summaryOf(whole: Model) {
+  const { id, modality, freeTier, pricing, deployments, ...model } = whole
   return {
     id,
     modality,
@@ -245,6 +260,7 @@ function summaryOf({ id, modality, freeTier, pricing, deployments, ...model }: M
       pricing: later,
     })),
     price_source: model.priceSource,
+    margins: marginsOf(whole),
     aliases: model.aliases,
     deployments: deployments.map((one) => one.id),
   }

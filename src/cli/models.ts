@@ -31,7 +31,7 @@ export async function lintModels(args: Arguments): Promise<void> {
   const [file] = args.positionals
   const catalog = file === undefined ? await catalogOf(args) : listedCatalog(await listedIn(file))
   const models = catalog.at().all()
-  const findings = lint(models)
+  const findings = lint(models, catalog.naming)
   if (args.on.has('json')) process.stdout.write(toJson({ models: models.length, findings }))
   else process.stdout.write(told(models.length, findings))
   const warnings = findings.filter(({ level }) => level === 'warning').length

@@ -114,6 +114,7 @@ function withWildcards(
             ...written,
             ...pricedFrom(model, markupOf(config, id, withMarkupOf(written, id, wildcards))),
             ...changesOf(written),
+            ...differingMarkups(config, written),
           }
     const needs = missingPrices(entry)
     if (needs.length > 0 || !hasPrices(entry)) {
@@ -164,6 +165,15 @@ function markupOf(
   const provider = firstOf(deployments)?.provider ?? vendorOf(id)
   const own = Object.hasOwn(providers, provider) ? providers[provider]!.markup : undefined
   return firstFactor(markup, own, prices.markup)
+}
+
+/** The markups of the providers of an entry that has none itself, where they differ. */
+function differingMarkups({ providers, prices }: Settings, { markup, deployments }: WrittenEntry) {
+  if (markup !== undefined) return undefined
+  const markups = deployments.map(
+    ({ provider }) => [provider, providers[provider]?.markup ?? prices.markup] as const,
+  )
+  return new Set(markups.map(([, factor]) => factor)).size > 1 ? { markups } : undefined
 }
 
 /** An entry without a markup of its own has that of the wildcard of its vendor. */

@@ -29,7 +29,7 @@ export function warnOfEntries({ runtime: { config, catalog, guards, log } }: Run
   for (const { guard, code, message } of idleGuards(guards)) {
     log.warn(`${code}: guard ${guard}: ${message}`)
   }
-  for (const { model, code, level, message } of lintOfWritten(catalog.at().all())) {
+  for (const { model, code, level, message } of lintOfWritten(catalog.at().all(), config.prices)) {
     if (level === 'warning') log.warn(`${code}: ${model}: ${message}`)
   }
 }

@@ -87,6 +87,8 @@ export interface Model {
   readonly priceSource: NonNullable<ModelEntry['price_source']>
   /** What the price list says of it. */
   readonly listed?: ListedModel
+  /** The markups of its providers where they differ. */
+  readonly markups?: readonly (readonly [provider: string, factor: string])[]
   /** The wildcard that it comes from, such as `vendor/*`. */
   readonly wildcard?: string
   /** A day, after which its vendor may no longer offer it. */
@@ -431,6 +433,7 @@ function toModel(id: string, entry: ModelEntry): Model {
     capabilities,
     priceSource: entry.price_source ?? { from: 'own' },
     ...(known && { listed: known }),
+    ...(entry.markups && { markups: entry.markups }),
     ...(wildcard !== undefined && { wildcard }),
     ...(deprecated_on !== undefined && { deprecatedOn: deprecated_on }),
     ...(context_length === undefined ? {} : { contextLength: context_length }),

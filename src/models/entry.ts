@@ -228,6 +228,8 @@ export type ModelEntry = Omit<WrittenEntry, 'pricing' | 'deployments'> & {
   })[]
   /** What the price list has under its `price_of`, or else its id. */
   readonly listed?: ListedModel
+  /** The markups of its providers where they differ. */
+  readonly markups?: readonly (readonly [provider: string, factor: string])[]
   /** The wildcard that it comes from, such as `vendor/*`. */
   readonly wildcard?: string
 }

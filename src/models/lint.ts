@@ -8,7 +8,9 @@ import {
   type PriceName,
   type Prices,
 } from '../money/prices.ts'
+import type { AccountPrices } from './account-prices.ts'
 import type { Model } from './catalog.ts'
+import { doubtsOf, isSelling } from './margins.ts'
 import { written } from './by-vendor.ts'
 import { withoutVendor } from './names.ts'
 
@@ -38,20 +40,31 @@ const OLD_DAYS = 90
 const ENDING_DAYS = 30
 const DAY_MS = 86_400_000
 
-/** What is probably not meant, in the order of the models. @param now ms since epoch */
-export function lint(models: readonly Model[], now = Date.now()): Finding[] {
-  return [...findings(models, models, now), ...old(models, now)]
+/** Price lists of accounts by name, and the time: ms since epoch. */
+interface Circumstances {
+  readonly lists?: Readonly<Record<string, AccountPrices>> | undefined
+  readonly now?: number
+}
+
+/** What is probably not meant, in the order of the models. */
+export function lint(models: readonly Model[], more: Circumstances = {}): Finding[] {
+  return findings(models, models, more)
 }
 
 /** The same for a start: of models that come from a wildcard only the age of their prices is reported. */
-export function lintOfWritten(models: readonly Model[], now = Date.now()): Finding[] {
-  return [...findings(written(models), models, now), ...old(models, now)]
+export function lintOfWritten(models: readonly Model[], more: Circumstances = {}): Finding[] {
+  return findings(written(models), models, more)
 }
 
 /** @param all the models of the catalog */
-function findings(models: readonly Model[], all: readonly Model[], now: number): Finding[] {
+function findings(
+  models: readonly Model[],
+  all: readonly Model[],
+  { lists = {}, now = Date.now() }: Circumstances,
+): Finding[] {
   const owners = new Map(all.flatMap(({ id, aliases }) => aliases.map((one) => [one, id])))
-  return models.flatMap((model) => {
+  const sells = isSelling(all, lists)
+  const ofModels = models.flatMap((model) => {
     const { id } = model
     const warnings = [
       ...priceWarnings(model),
@@ -67,8 +80,10 @@ function findings(models: readonly Model[], all: readonly Model[], now: number):
       ...notes(model).map(
         ([code, message]) => ({ model: id, code, level: 'note', message }) as const,
       ),
+      ...(sells ? doubtsOf(model, lists) : []).map((doubt) => ({ model: id, ...doubt })),
     ]
   })
+  return [...ofModels, ...old(all, now)]
 }
 
 function priceWarnings(model: Model): Found[] {
