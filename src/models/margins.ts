@@ -25,7 +25,7 @@ interface Margin {
   readonly percent: number | null
 }
 
-/** Whether anything here is sold at other prices than vendors are paid: without it, nobody looks at margins. */
+/** Whether anything here is sold at other prices than vendors are paid; otherwise margins say nothing. */
 export function isSelling(models: readonly Model[], lists: Lists = {}): boolean {
   return (
     Object.keys(lists).length > 0 ||
