@@ -40,11 +40,18 @@ export interface KeptAnswer {
  * is not kept; or one that runs. `lost`: on a gateway that has ended, and whose charges are not known.
  */
 type Found =
-  | { readonly is: 'first' }
+  | { readonly is: 'first'; readonly held: HeldClaim }
   | { readonly is: 'other'; readonly request: string }
   | { readonly is: 'answered'; readonly answer: KeptAnswer }
   | { readonly is: 'gone'; readonly request: string; readonly cost: Pico }
   | { readonly is: 'running' | 'lost'; readonly request: string }
+
+/** A claim of this process. */
+interface HeldClaim {
+  readonly claim: Claim
+  /** Steady ms. */
+  readonly since: number
+}
 
 interface RepeatsOptions {
   readonly records: Pick<Records, 'create' | 'get' | 'replace' | 'del'>
@@ -59,6 +66,8 @@ interface RepeatsOptions {
 }
 
 const MOST_BYTES_OF_ACCOUNT = 16 * 1024 * 1024
+/** Part of the time of a claim in which it cannot have been taken over. */
+const SAFE_SHARE = 4
 /** Between two looks at a claim others may have changed it. */
 const LOOKS = 5
 
@@ -80,8 +89,10 @@ export class Repeats {
     const { name, request, print } = one
     const claim = { revision: 1, request, gateway, print, at: Date.now() } satisfies Claim
     const life = { ttlSeconds: keepSeconds }
+    const first = (held: Claim) =>
+      ({ is: 'first', held: { claim: held, since: performance.now() } }) as const
     for (let look = 0; look < LOOKS; look++) {
-      if (await records.create(keyOf(name), claim, life)) return { is: 'first' }
+      if (await records.create(keyOf(name), claim, life)) return first(claim)
       const found = await records.get<Claim>(keyOf(name))
       if (!found) continue
       const answer = await this.#look(one, found, keepSeconds)
@@ -90,7 +101,7 @@ export class Repeats {
       const next = { ...claim, revision: revision + 1 }
       if (await records.replace(keyOf(name), next, revision, life)) {
         this.#unreleased.delete(name)
-        return { is: 'first' }
+        return first(next)
       }
     }
     return { is: 'running', request }
@@ -135,6 +146,30 @@ export class Repeats {
     await storage
       .put(answerOf(one.name), value, keepSeconds, sealOf(one))
       .catch((error: unknown) => warn(`an answer could not be kept: ${String(error)}`))
+  }
+
+  /**
+   * Whether a claim is still the one of this gateway, asked before its answer is booked. Another gateway takes over the claim of one that
+   * was stopped, or could not reach the store, for half of the time that claims are kept. Without an answer of the store it is.
+   */
+  async holds(
+    { name }: Repeatable,
+    { claim, since }: HeldClaim,
+    keepSeconds: number,
+  ): Promise<boolean> {
+    const { records, warn } = this.#options
+    if (performance.now() - since < (keepSeconds * 1000) / SAFE_SHARE) return true
+    const { revision } = claim
+    const next = { ...claim, revision: revision + 1, at: Date.now() }
+    const life = { ttlSeconds: keepSeconds }
+    try {
+      // One that has expired belongs to none, unless it was taken since.
+      const isHeld = await records.replace(keyOf(name), next, revision, life)
+      return isHeld || (await records.create(keyOf(name), next, life))
+    } catch (error) {
+      warn(`the claim of a request could not be looked at: ${String(error)}`)
+      return true
+    }
   }
 
   /** Gives back the claim of a request that has no whole answer. Never rejects. */

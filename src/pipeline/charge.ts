@@ -12,6 +12,8 @@ export interface Charge {
    * @returns undefined where no cost must be told, because it could not be booked
    */
   price(error?: GatewayError, failed?: boolean): Receipt | undefined
+  /** Charges nothing: another gateway has taken the request over, and charges it. The client gets no answer. */
+  giveUp(): void
   /** Books the price, once; later calls wait for the first. Never rejects. */
   book(): Promise<void>
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { createStorage } from 'unstorage'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { AnswerCopy, Repeats, type Repeatable } from '../../src/answers/repeats.ts'
 import { AnswerStorage } from '../../src/answers/storage.ts'
 import type { RequestId } from '../../src/state/ledger/ledger.ts'
@@ -52,6 +52,11 @@ class World {
   kill(place: number): void {
     this.#alive.delete(this.gateway(place).id)
     this.#gateways.delete(place)
+  }
+
+  /** Its process runs no more for a while, and other gateways see that. */
+  stop(id: string): void {
+    this.#alive.delete(id)
   }
 
   /** The next process of a place reads what the killed ones left. */
@@ -107,6 +112,38 @@ it(`charges a request at most once, however it is repeated and whoever is killed
   await fc.assert(law, { seed: SEED, numRuns: runs(300) })
 })
 
+it('does not charge a request whose gateway was stopped until another one had taken it over', async () => {
+  vi.useFakeTimers({ toFake: ['Date', 'performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const world = new World()
+  const [stopped, other] = [world.gateway(0), world.gateway(1)]
+  const one = { ...LAST, request: 'req_1' as RequestId }
+  const first = await stopped.repeats.claim(one, KEEP)
+  if (first.is !== 'first') throw new Error(first.is)
+  expect(await stopped.repeats.holds(one, first.held, KEEP)).toBe(true)
+  // Its process is stopped, so that it seems to have ended.
+  world.stop(stopped.id)
+  vi.advanceTimersByTime((KEEP / 2) * 1000 + 1)
+  const second = await other.repeats.claim(LAST, KEEP)
+  if (second.is !== 'first') throw new Error(second.is)
+  expect(await stopped.repeats.holds(one, first.held, KEEP)).toBe(false)
+  expect(await other.repeats.holds(LAST, second.held, KEEP)).toBe(true)
+})
+
+it('keeps a claim that none has taken, however late its answer is complete', async () => {
+  vi.useFakeTimers({ toFake: ['Date', 'performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const world = new World()
+  const [slow, other] = [world.gateway(0), world.gateway(1)]
+  const first = await slow.repeats.claim(LAST, KEEP)
+  if (first.is !== 'first') throw new Error(first.is)
+  vi.advanceTimersByTime((KEEP / 2) * 1000 + 1)
+  expect(await slow.repeats.holds(LAST, first.held, KEEP)).toBe(true)
+  // It is held anew: a gateway that is stopped now has it for as long as before.
+  world.stop(slow.id)
+  expect((await other.repeats.claim({ ...LAST, request: 'req_2' }, KEEP)).is).toBe('lost')
+})
+
 const LAST: Repeatable = {
   name: 'n',
   account: 'a',
@@ -150,7 +187,7 @@ it('keeps 16 MiB of an account, and nothing that is larger than it may be', asyn
   const { repeats } = world.gateway(0)
   const ask = async (n: number, bytes: number) => {
     const one = { ...LAST, name: `n${n}`, request: `req_${n}` as RequestId }
-    expect(await repeats.claim(one, KEEP)).toEqual({ is: 'first' })
+    expect(await repeats.claim(one, KEEP)).toMatchObject({ is: 'first' })
     const copy = new AnswerCopy(4 * 1024 * 1024)
     copy.add(Buffer.alloc(bytes))
     await repeats.keep(one, copy, KEEP)

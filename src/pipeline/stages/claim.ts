@@ -46,7 +46,11 @@ async function claimed(call: Call, value: string): Promise<void> {
   if (found.is !== 'first') throw refusalOf(found)
   const copy = new AnswerCopy(most)
   call.copy = copy
-  call.keeping = (outcome) => {
+  call.keeping = async (outcome) => {
+    if (!(await runtime.repeats.holds(one, found.held, keep))) {
+      call.charge?.giveUp()
+      return undefined
+    }
     if (outcome !== 'completed' && outcome !== 'refused') return runtime.repeats.release(one)
     // The client does not get an answer that could not be booked.
     call.keeping = async () => {

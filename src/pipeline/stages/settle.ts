@@ -42,6 +42,7 @@ class CallCharge implements Charge {
   /** The error that the client gets in place of an answer, or of its end. */
   #error: GatewayError | undefined
   #booking: Promise<void> | undefined
+  #isGivenUp = false
 
   constructor(call: Call) {
     this.#call = call
@@ -85,12 +86,26 @@ class CallCharge implements Charge {
       try {
         const { outcome } = call.answer
         if (!this.#bill) this.price(undefined, outcome === 'failed')
+        if (this.#isGivenUp) this.#giveUp()
         new Booking(call, this.#settlement(), take).begin()
       } catch (error) {
         call.runtime.log.error(`${call.id}: the charge failed`, error)
         take('deferred')
       }
     })
+  }
+
+  giveUp(): void {
+    this.#isGivenUp = true
+  }
+
+  #giveUp(): void {
+    const call = this.#call
+    if (this.#bill!.cost > 0n) countUnbilled(call, this.#bill!)
+    this.#bill = call.answer.priced = NO_COST
+    this.#charged = 'nothing'
+    call.answer.unbooked = true
+    call.answer.outcome = 'failed'
   }
 
   /** The charge is durable nowhere yet. It costs nothing where the client has nothing of the answer, and gets an error now. */

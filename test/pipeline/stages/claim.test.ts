@@ -3,7 +3,7 @@ import OpenAI from 'openai'
 import { readdirSync, readFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { UserConfig } from '../../../src/config/config.ts'
 import {
   createGatewayBeside,
@@ -214,6 +214,22 @@ describe('without effect', () => {
       expect(again.json.id).not.toBe(first.json.id)
     }
   })
+})
+
+it('is neither charged nor answered once another gateway has taken it over', async () => {
+  const t = await started()
+  const ask = asker(t)
+  vi.spyOn(t.gateway.runtime.repeats, 'holds').mockResolvedValue(false)
+  for (const stream of [false, true]) {
+    const answer = await ask(`taken-${stream}`, { ...body, stream })
+    const { error } = stream
+      ? JSON.parse(/data: (\{"error".*\})/.exec(answer.text)![1]!)
+      : (answer.json as { error: { code: string } })
+    expect(error.code).toBe('service_unavailable')
+    const rows = t.gateway.runtime.ledger.usage('acme')[Symbol.asyncIterator]()
+    const { value } = await rows.next()
+    expect(value).toMatchObject({ cost: 0n, usage: { charged: 'nothing', outcome: 'failed' } })
+  }
 })
 
 it('a request that failed is a new purchase, before output and after', async () => {
