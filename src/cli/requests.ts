@@ -109,7 +109,8 @@ function flat(value: object, prefix = ''): Record<string, unknown> {
 }
 
 function attemptLines(path: string, attempts: any[]): [string, unknown][] {
-  return attempts.map(({ deployment, ms, result, status, message }, i) => {
+  return attempts.map(({ deployment, ms, result, status, message, model, skipped }, i) => {
+    if (skipped) return [`${path}.${i + 1}`, `${model} not asked: ${skipped}`]
     const reason = [status && `status ${cell(status)}`, message].filter(Boolean).join(': ')
     const end = reason === '' ? '' : ` (${reason})`
     return [`${path}.${i + 1}`, `${deployment} ${result} after ${cell(ms)} ms${end}`]

@@ -7,6 +7,7 @@ import * as v from 'valibot'
 import { duration, modelsSchema, price, MAX_SECONDS } from '../models/entry.ts'
 import { accountPricesSchema } from '../models/account-prices.ts'
 import { factor, markup } from '../models/markup.ts'
+import { fallbacksSchema } from '../models/fallbacks.ts'
 import { egress, instanceEgress, listenerTls } from './network.ts'
 import { isLoopback } from '../errors/addresses.ts'
 import { isObject } from '../errors/checks.ts'
@@ -425,6 +426,7 @@ const names = v.strictObject({
 const routing = v.strictObject({
   attempts: v.optional(number(1, 10, 'a whole number from 1 to 10'), 3),
   cooldown: v.optional(pause, 30),
+  fallbacks: v.optional(fallbacksSchema),
 })
 
 const METRICS = '"admin", "public" or false'

@@ -15,6 +15,8 @@ import {
   type WildcardEntry,
   type WrittenEntry,
 } from '../models/entry.ts'
+import { buildCatalog } from '../models/catalog.ts'
+import { fallbackIssues } from '../models/fallbacks.ts'
 import { isRaw, listedFor } from '../models/layers.ts'
 import type { PriceList } from '../models/price-list.ts'
 import { firstFactor, type Factor } from '../models/markup.ts'
@@ -67,7 +69,11 @@ export async function validate(
   if (result.success && issues.length === 0) {
     issues.push(...misplacedMarkups(result.output.models, valid))
     config = withWildcards(result.output, valid, listed)
-    issues.push(...checkWildcards(config), ...(await crossCheck(config)))
+    issues.push(
+      ...checkWildcards(config),
+      ...(await crossCheck(config)),
+      ...checkFallbacks(config),
+    )
   }
   if (config && issues.length === 0) return config
   const traced = issues.map(({ path, message }) => {
@@ -314,6 +320,31 @@ function checkLists({
 
 function vendorOf(id: string): string {
   return id.slice(0, id.indexOf('/'))
+}
+
+/** What is wrong with lists of fallbacks. That of a wildcard is for models of any kind, as that of `routing` is. */
+function checkFallbacks({ models, wildcards = {}, names, routing }: ValidConfig): ConfigIssue[] {
+  const lists = [
+    ...Object.entries(models).flatMap(([id, { enabled, wildcard, fallbacks }]) =>
+      enabled && wildcard === undefined && fallbacks
+        ? [{ path: `models.${id}.fallbacks`, id, fallbacks }]
+        : [],
+    ),
+    ...Object.entries(wildcards).flatMap(([id, { enabled, fallbacks }]) =>
+      enabled && fallbacks ? [{ path: `models.${id}.fallbacks`, id: '', fallbacks }] : [],
+    ),
+    ...(routing.fallbacks
+      ? [{ path: 'routing.fallbacks', id: '', fallbacks: routing.fallbacks }]
+      : []),
+  ]
+  if (lists.length === 0) return []
+  const catalog = buildCatalog(models, names, wildcards)
+  return lists.flatMap(({ path, id, fallbacks }) =>
+    fallbackIssues(fallbacks, catalog, catalog.get(id)).map(({ index, message }) => ({
+      path: `${path}.${index}`,
+      message,
+    })),
+  )
 }
 
 /** Workers share limits and money, which only Redis lets several processes do. */

@@ -128,11 +128,19 @@ function wrongIf(isWrong: boolean): 'wrong' | 'well' {
 }
 
 const STEP_MS = 30_000
+/** Steps of the time in which failed calls count, and of that of fallbacks. */
 const STEPS = 10
+const FALLBACK_STEPS = 20
 const LEAST_CALLS = 20
 const HIGH = 0.2
 const LOW = 0.1
+/** Shares of calls that another model answers. */
+const MANY = 0.5
+const FEW = 0.25
 
+const NO_CALLS: ModelOutcomes = { calls: 0, failed: 0, fellBack: 0 }
+
+/** Calls of the last minutes that have failed, or that another model has answered. */
 export class RecentErrors {
   readonly #past: ReadonlyMap<string, ModelOutcomes>[] = []
   #steppedAt = -Infinity
@@ -142,10 +150,33 @@ export class RecentErrors {
     if (now - this.#steppedAt >= STEP_MS) {
       this.#steppedAt = now
       this.#past.push(current)
-      if (this.#past.length > STEPS) this.#past.shift()
+      if (this.#past.length > FALLBACK_STEPS) this.#past.shift()
     }
+    return [...this.#failed(current), ...this.#fellBack(current)]
+  }
+
+  #fellBack(current: ReadonlyMap<string, ModelOutcomes>): Finding[] {
+    const past = this.#past[0]
+    return [...current].flatMap(([model, { calls, fellBack }]) => {
+      if (fellBack === 0) return []
+      const before = past?.get(model) ?? NO_CALLS
+      const others = fellBack - before.fellBack
+      const recent = calls - before.calls + others
+      const share = recent === 0 ? 0 : others / recent
+      const isMany = recent >= LEAST_CALLS && share > MANY
+      return {
+        kind: 'fallback.many',
+        object: model,
+        state: isMany ? 'wrong' : share < FEW ? 'well' : 'between',
+        message: `another model has answered ${others} of the last ${recent} calls of ${model}`,
+      }
+    })
+  }
+
+  #failed(current: ReadonlyMap<string, ModelOutcomes>): Finding[] {
+    const past = this.#past.at(-STEPS) ?? this.#past[0]
     return [...current].map(([model, { calls, failed }]) => {
-      const before = this.#past[0]?.get(model) ?? { calls: 0, failed: 0 }
+      const before = past?.get(model) ?? NO_CALLS
       const [recent, bad] = [calls - before.calls, failed - before.failed]
       const share = recent === 0 ? 0 : bad / recent
       const isHigh = recent >= LEAST_CALLS && share > HIGH

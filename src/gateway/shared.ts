@@ -263,7 +263,7 @@ function internalChat(track: (call: Call) => void) {
       online: false,
       thinks: false,
       policy: NO_POLICY,
-      outbound: chat.toUpstream(input, model),
+      outbound: chat.toUpstream(input),
       requiresNormalForm: false,
       native: false,
     }

@@ -26,6 +26,7 @@ import {
   type WildcardEntry,
   type WrittenEntry,
 } from './entry.ts'
+import type { Fallback } from './fallbacks.ts'
 import { entryOf } from './listing.ts'
 import { isAllowed, Names, type Meaning } from './names.ts'
 import { coveredBy, type PricedWildcard } from './wildcards.ts'
@@ -99,6 +100,8 @@ export interface Model {
   readonly maxOutputTokens?: number
   /** Parameters of a chat that apply where a request does not say them. */
   readonly defaults?: ModelDefaults
+  /** Models that answer where this one cannot; absent where those of all models apply. */
+  readonly fallbacks?: readonly Fallback[]
   readonly deployments: readonly Deployment[]
   /** The model in the form in which `GET /v1/models` lists it. */
   readonly listing: object
@@ -391,7 +394,7 @@ function costAt(deployment: Deployment, now: number): Deployment {
 
 function toModel(id: string, entry: ModelEntry): Model {
   const { name, description, created, context_length, max_output_tokens } = entry
-  const { listed: known, wildcard, deprecated_on, defaults } = entry
+  const { listed: known, wildcard, deprecated_on, defaults, fallbacks } = entry
   const capabilities = entry.capabilities && new Set(entry.capabilities)
   const listed = {
     id,
@@ -439,6 +442,7 @@ function toModel(id: string, entry: ModelEntry): Model {
     ...(context_length === undefined ? {} : { contextLength: context_length }),
     ...(max_output_tokens === undefined ? {} : { maxOutputTokens: max_output_tokens }),
     ...(defaults && { defaults }),
+    ...(fallbacks && { fallbacks }),
     deployments: entry.deployments.map((deployment) => toDeployment(deployment, pricesOf)),
     listing,
   }

@@ -10,6 +10,7 @@ import {
 } from '../money/prices.ts'
 import { factor, markup } from './markup.ts'
 import { CAPABILITIES } from './capabilities.ts'
+import { fallbacksSchema } from './fallbacks.ts'
 import { MAX_ALIASES } from './names.ts'
 
 /** Families of endpoints. */
@@ -189,6 +190,7 @@ const SHARED = {
   max_output_tokens: tokens,
   description: v.optional(v.string()),
   defaults: v.optional(defaultsSchema),
+  fallbacks: v.optional(fallbacksSchema),
 }
 
 /** Schema of one entry of `models` in the configuration. */

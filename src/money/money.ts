@@ -82,13 +82,14 @@ const OF_PROMPT: ReadonlySet<CostMember> = new Set([
 ])
 
 /**
- * The members `cost` and `cost_details` of every `usage` object in a response.
+ * The members `cost` and `cost_details` of every `usage` object in a response, and `model` where another one answered.
  * @param sides members that repeat what the prompt and the answer cost; they are no part of the sum
  */
 export function costJson(
-  bill: Bill,
+  { bill, answeredBy }: { readonly bill: Bill; readonly answeredBy?: string | undefined },
   sides?: Sides,
 ): {
+  model?: string
   cost: number
   cost_details: Partial<Record<string, number>>
 } {
@@ -100,7 +101,8 @@ export function costJson(
     details[sides[0]] = usdJson(sumOf((member) => OF_PROMPT.has(member)))
     details[sides[1]] = usdJson(sumOf((member) => member === 'completion_cost'))
   }
-  return { cost: usdJson(bill.cost), cost_details: details }
+  const model = answeredBy === undefined ? undefined : { model: answeredBy }
+  return { ...model, cost: usdJson(bill.cost), cost_details: details }
 }
 
 /**

@@ -21,6 +21,7 @@ export const ALERT_KINDS = [
   'log.dropped',
   'disk.low',
   'errors.high',
+  'fallback.many',
   'guard.open',
   'sink.disabled',
   'balance.low',

@@ -116,6 +116,13 @@ class CallMetrics {
     limit: MOST_SERIES,
     open: ['model', 'from', 'to'],
   })
+  readonly #fallbacks = new Counter({
+    name: 'sluicegate_fallbacks_total',
+    help: 'Calls that a model has answered in place of the one that was asked for.',
+    labels: ['model', 'to', 'reason'],
+    limit: MOST_SERIES,
+    open: ['model', 'to'],
+  })
   readonly #cooldowns = new Counter({
     name: 'sluicegate_deployment_cooldowns_total',
     help: 'Cooldowns that have begun.',
@@ -173,14 +180,18 @@ class CallMetrics {
   }
 
   outcomes(): Map<string, ModelOutcomes> {
-    const byModel = new Map<string, { calls: number; failed: number }>()
+    const byModel = new Map<string, { calls: number; failed: number; fellBack: number }>()
+    const of = (model: string) =>
+      kept(byModel, model, () => ({ calls: 0, failed: 0, fellBack: 0 }))
     for (const { names, value } of this.#requests.series()) {
       const [, model = '', , code = ''] = names
       if (model === '') continue
-      let outcomes = byModel.get(model)
-      if (!outcomes) byModel.set(model, (outcomes = { calls: 0, failed: 0 }))
+      const outcomes = of(model)
       outcomes.calls += value.count
       if (FAULTS.has(code)) outcomes.failed += value.count
+    }
+    for (const { names, value } of this.#fallbacks.series()) {
+      if (names[0]) of(names[0]).fellBack += value.count
     }
     return byModel
   }
@@ -188,6 +199,11 @@ class CallMetrics {
   /** Counts a call that goes on to another deployment. @param failure class of the failure of the one before */
   failedOver(model: string, from: string, to: string, failure: string): void {
     this.#failovers.add(1, model, from, to, failure)
+  }
+
+  /** Counts a call that a model answers in place of the asked one. */
+  fellBack(model: string, to: string, reason: string): void {
+    this.#fallbacks.add(1, model, to, reason)
   }
 
   /** Counts the beginning of a cooldown. @param failure class of the failure that starts it */
@@ -206,6 +222,7 @@ class CallMetrics {
       this.#units,
       this.#refusals,
       this.#failovers,
+      this.#fallbacks,
       this.#cooldowns,
     ].map((metric) => metric.family())
   }
@@ -555,4 +572,6 @@ export class SinkMetrics {
 export interface ModelOutcomes {
   readonly calls: number
   readonly failed: number
+  /** Calls for the model that another one has answered. */
+  readonly fellBack: number
 }

@@ -50,6 +50,12 @@ export interface Attempt {
   readonly said?: string | undefined
 }
 
+/** A model that was passed over in place of the asked one, and why. */
+export interface SkippedModel {
+  readonly model: string
+  readonly skipped: string
+}
+
 /** One request to a remote guard or to a search engine, for a call. */
 export interface Question {
   readonly to: 'guard' | 'search'
@@ -116,7 +122,7 @@ export function endedCall(call: KnownCall): EndedCall {
     times: filled(NOT_KNOWN.times, call.times),
     usage: filled(NOT_KNOWN.usage, call.usage),
     guard: guard ? filled(NO_GUARD, guard) : null,
-    attempts: attempts?.map((one) => filled(NO_ATTEMPT, one)) ?? [],
+    attempts: attempts?.map((one) => ('skipped' in one ? one : filled(NO_ATTEMPT, one))) ?? [],
     questions: questions?.map((one) => filled(NO_QUESTION, one)) ?? [],
   } as unknown as EndedCall
 }
@@ -154,6 +160,8 @@ const NOT_KNOWN = {
   session: null,
   agent: null,
   attempts: [],
+  asked_model: null,
+  fallback: null,
   questions: [],
   retry: null,
   error: null,

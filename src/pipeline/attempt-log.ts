@@ -8,7 +8,7 @@ import { scrub, vendorMessage } from '../observe/vendor-message.ts'
 import type { Call } from './pipeline.ts'
 
 /** The step after a failed attempt. */
-export type NextStep = 'retry' | 'fail_over' | 'give_up'
+export type NextStep = 'retry' | 'fail_over' | 'fall_back' | 'give_up'
 
 /** An attempt that failed. */
 export interface FailedAttempt {

@@ -8,6 +8,7 @@ import {
   type Attempt,
   type KnownCall,
   type Question,
+  type SkippedModel,
 } from '../observe/record.ts'
 import type { Usage } from '../plugin.ts'
 import type { Policy } from '../policy/policy.ts'
@@ -31,6 +32,8 @@ export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): 
     account_id: admission?.account.id,
     key_id: admission?.key.id,
     model: target?.model.id,
+    asked_model: target?.replaced?.asked.id,
+    fallback: target?.replaced?.reason,
     deployment: answer.deployment,
     status: outcome === undefined ? status || undefined : status,
     code: error?.code,
@@ -109,11 +112,17 @@ function guardOf(call: Call): KnownCall['guard'] {
 
 /** Whether the one deployment that was asked has answered. */
 function isPlain({ attempts }: Call['answer']): boolean {
-  return attempts.length === 0 || (attempts.length === 1 && attempts[0]!.result === 'ok')
+  return attempts.length === 0 || (attempts.length === 1 && resultOf(attempts[0]!) === 'ok')
 }
 
-function attemptOf({ said, ...attempt }: Attempt) {
-  return { ...attempt, message: said && fitText(said) }
+function resultOf(attempt: Attempt | SkippedModel): string | undefined {
+  return 'skipped' in attempt ? undefined : attempt.result
+}
+
+function attemptOf(attempt: Attempt | SkippedModel) {
+  if ('skipped' in attempt) return attempt
+  const { said, ...others } = attempt
+  return { ...others, message: said && fitText(said) }
 }
 
 function questionOf({ from, rules, ...question }: Question) {

@@ -21,6 +21,8 @@ export interface Charge {
 /** The result of a charge, as data: each wire form writes it in its own way. */
 export interface Receipt {
   readonly bill: Bill
+  /** The id of the model that answered in place of the asked one; absent where that one did. */
+  readonly answeredBy?: string | undefined
   /** Quantities of the call, by source. */
   readonly meter: readonly UsageLine[]
   readonly guard?: GuardReport

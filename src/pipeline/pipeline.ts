@@ -2,13 +2,13 @@
  * The pipeline: a request becomes a Call; stages act on it in their order, until one puts a source of the answer.
  * Its parts, streamed or whole, are pushed through the steps of the stages to the writer.
  */
-import type { ConsolaInstance } from 'consola'
 import type { Account, Key } from '../accounts/stored.ts'
-import type { ItemMemory, Recall } from '../answers/items.ts'
-import type { AnswerCopy, Repeats } from '../answers/repeats.ts'
+import type { Recall } from '../answers/items.ts'
+import type { AnswerCopy } from '../answers/repeats.ts'
 import type {
   CallLabels,
   Attempt,
+  SkippedModel,
   ExchangeRequest,
   ExchangeResponse,
   LimitName,
@@ -18,7 +18,8 @@ import type {
 import { Timeouts, type Timeout, AbortScope, removeUnordered, Scope } from '../lifetime/scope.ts'
 import type { Catalog, Model } from '../models/catalog.ts'
 import type { Modality } from '../models/entry.ts'
-import type { BodyLimits, Config } from '../config/config.ts'
+import type { When } from '../models/fallbacks.ts'
+import type { BodyLimits } from '../config/config.ts'
 import type { Check } from '../errors/checks.ts'
 import {
   InternalError,
@@ -30,51 +31,25 @@ import {
 import type { Decision } from '../guard/decision.ts'
 import type { GuardAdapter } from '../guard/adapter.ts'
 import type { Bill, UsageLine } from '../money/money.ts'
-import type { Estimate, HoldEstimator } from '../money/holds.ts'
+import type { Estimate } from '../money/holds.ts'
 import type {
   Admitted,
   HoldGranted,
   Outcome,
   RequestId,
   UsageFlag,
-  Ledger,
 } from '../state/ledger/ledger.ts'
-import type { Download, NativeInput, ChatCompletion, Provider } from '../plugin.ts'
+import type { Download, NativeInput } from '../plugin.ts'
 import type { EffectivePolicy, Instructions, Policy } from '../policy/policy.ts'
 import type { ResultFilter } from '../search/results.ts'
-import type { Grounding, Search } from '../search/search.ts'
+import type { Grounding } from '../search/search.ts'
 import type { Hidden, UsageReport } from '../money/plausible.ts'
 import { Chain, type ChainStep, type Feed, type Sink } from '../stream/chain.ts'
 import type { RawJson } from '../stream/raw-json.ts'
 import type { Charge, Receipt } from './charge.ts'
 import type { ErrorResponse, Incoming, Outgoing } from './http.ts'
-import type { Members } from '../access/members.ts'
-import type { Credentials } from '../access/credentials.ts'
-import type { Accounts } from '../accounts/accounts.ts'
-import type { Labels } from '../accounts/labels.ts'
-import type { AccessLog } from '../observe/access-log.ts'
-import type { ContentLog } from '../observe/content/content-log.ts'
-import type { RequestLog } from '../observe/log/request-log.ts'
-import type { LiveEvents } from '../observe/live-events.ts'
-import type { Sinks } from '../observe/sinks/sinks.ts'
-import type { Spending } from '../observe/spending.ts'
-import type { UsageIndex } from '../observe/usage/usage.ts'
-import type { GuardModelRequest } from '../guard/host.ts'
-import type { GuardRegistry, BudgetedQuestions } from '../guard/plan.ts'
-import type { UsageFindings } from '../observe/usage-findings.ts'
-import type { Audit } from '../state/audit.ts'
-import type { PriceRecords } from '../state/prices.ts'
-import type { Records } from '../state/records.ts'
-import type { Alerts } from '../observe/alerts.ts'
-import type { AuthFailures } from '../observe/auth-failures.ts'
-import type { Faults } from '../observe/faults.ts'
-import type { LoopWatch } from '../observe/loop-watch.ts'
-import type { Mask } from '../observe/mask.ts'
-import type { Metrics } from '../observe/metrics.ts'
-import type { Routing } from '../models/routing.ts'
-import type { Unserved } from '../models/unserved.ts'
-import type { Downloader } from '../upstream/download.ts'
-import type { Egress } from '../upstream/egress.ts'
+import type { BudgetedQuestions } from '../guard/plan.ts'
+import type { Runtime } from './runtime.ts'
 
 /**
  * One stage in the life of a call. The order of `gateway/routes.ts` is the order in which calls pass them. Stages
@@ -186,12 +161,15 @@ export interface Endpoint<In = unknown, Out = unknown, Part = unknown> {
    * @throws InvalidRequest
    */
   check(input: In, model: Model, catalog: Catalog): void
+  /** The input for providers: without members that are the gateway's own business. */
+  toUpstream(input: In): Out
   /**
-   * The input for providers: without members that are the gateway's own business.
+   * The same for one model: with its defaults and within its limits. Absent where it is the same for all.
+   * @param input the request of the client
    * @param thinks the name of the model asks for reasoning
    */
-  toUpstream(input: In, model: Model, thinks?: boolean): Out
-  /** What {@link toUpstream} leaves out because the model does not have it; absent where that is nothing. */
+  fit?(outbound: Out, model: Model, input: In, thinks: boolean): Out
+  /** What {@link fit} leaves out because the model does not have it; absent where that is nothing. */
   drops?(input: In, model: Model): readonly Dropped[]
   /**
    * The part of the input, or of the request for providers, that is still needed when the answer has begun and no
@@ -291,6 +269,12 @@ export interface Admission {
   held?: HoldGranted
   /** The consumption of the call, estimated by its request; set by `hold`. */
   estimate?: Estimate
+  /**
+   * Exchanges the hold for that of another model, as far as the limits allow; set by `hold`.
+   * @param share of the figures that is held, from 0 to 1
+   * @returns whether the ledger agrees; else nothing has changed
+   */
+  rehold?: (model: Model, share?: number) => Promise<boolean>
   limit?: LimitName | undefined
   /**
    * Grows the hold of a call that has written so many tokens, all choices together; set by `hold`, for a call that
@@ -304,7 +288,10 @@ export type Dropped = 'reasoning' | 'thoughts'
 
 /** The model, its rules, and its input. Made by `resolve`; `outbound` is set by `constrain`. */
 export interface Target {
-  readonly model: Model
+  /** The model that is asked; `route` may replace it until the first part. */
+  model: Model
+  /** The model that the client asked for, where another one is asked in its place, and why; set by `route`. */
+  replaced?: { readonly asked: Model; readonly reason: When } | undefined
   /** Whether the model id carried `:online`. */
   readonly online: boolean
   /** Whether the name of the model asks for reasoning. */
@@ -313,7 +300,7 @@ export interface Target {
   readonly policy: EffectivePolicy
   /** The request for providers. Replaced by copies, never changed in place. */
   outbound: unknown
-  /** What `outbound` lacks because the model does not have it. */
+  /** What `outbound` lacks because the model does not have it; set by `fitTo`. */
   dropped?: readonly Dropped[]
   /** Whether the client, or the vendor, gets something else than the other one sends; set by `guard` and `ground`. */
   requiresNormalForm: boolean
@@ -328,7 +315,7 @@ export interface Target {
 interface Answer {
   /** The consumption so far: quantities and price tables, no totals. */
   readonly meter: UsageLine[]
-  readonly attempts: Attempt[]
+  readonly attempts: (Attempt | SkippedModel)[]
   /** Hints for an operator about the usage of the call. */
   readonly flags: Set<UsageFlag>
   /** The deployment that was asked last; shown to operators only. */
@@ -597,7 +584,8 @@ export class Call {
   receipt(bill: Bill): Receipt {
     const { decision, meter } = this.answer
     const guard = decision?.report()
-    return { bill, meter, ...(guard && { guard }) }
+    const answeredBy = this.made.target?.replaced && this.target.model.id
+    return { bill, meter, ...(answeredBy && { answeredBy }), ...(guard && { guard }) }
   }
 
   /** Aborts the call with `upstream_timeout` so many seconds after its arrival. */
@@ -753,6 +741,7 @@ export interface ProviderAnswer<Part = unknown> {
 }
 
 export type { Receipt } from './charge.ts'
+export type { CallerContext, Runtime } from './runtime.ts'
 
 /** A kind of work; also the name of the provider's method. */
 type Operation =
@@ -823,77 +812,4 @@ export interface NativeRequest {
 export interface ClientAddress {
   readonly url: string
   readonly param: string
-}
-
-/** Everything a stage may use, frozen at one moment. A hot reload builds a new one; running calls keep theirs. */
-export interface Runtime {
-  readonly config: Config
-  readonly catalog: Catalog
-  readonly providers: ReadonlyMap<string, Provider>
-  /** Providers whose addresses are inside the operator's network. */
-  readonly privateProviders: ReadonlySet<string>
-  /** Built-in providers, whose input is not frozen: their tests run with frozen input. */
-  readonly trustedProviders: ReadonlySet<string>
-  readonly download: Downloader
-  readonly egress: Egress
-  /** Undefined without a configured search engine. */
-  readonly search: Search | undefined
-  readonly guards: GuardRegistry
-  /** Asks a chat model on behalf of a guard: without policy, guards or limits of the key. */
-  readonly internalChat: (
-    caller: CallerContext,
-    request: GuardModelRequest,
-  ) => Promise<ChatCompletion>
-  readonly accounts: Accounts
-  readonly credentials: Credentials
-  readonly members: Members
-  readonly labels: Labels
-  readonly ledger: Ledger
-  readonly audit: Audit
-  readonly records: Records
-  /** Items of answers that clients may refer to. */
-  readonly items: ItemMemory
-  /** Requests that clients may repeat. */
-  readonly repeats: Repeats
-  /** Keeps the prices of charges. */
-  readonly prices: PriceRecords
-  readonly routing: Routing
-  readonly holds: HoldEstimator
-  readonly metrics: Metrics
-  readonly faults: Pick<Faults, 'caught' | 'warn'>
-  readonly authFailures: AuthFailures
-  readonly loop: LoopWatch
-  /** Takes the secrets of the configuration out of texts of vendors and plugins. */
-  readonly mask: Mask
-  readonly usageFindings: UsageFindings
-  /** Undefined when the operator switched the access log off. */
-  readonly access: AccessLog | undefined
-  /** Undefined when the operator switched the request log off. */
-  readonly requests: RequestLog | undefined
-  /** Stores the contents of calls whose key wants that, where the operator allows it. */
-  readonly contents: ContentLog
-  /** Undefined when the operator switched the index of usage off. */
-  readonly usage: UsageIndex | undefined
-  readonly spending: Spending
-  /** Gets events while a console watches. */
-  readonly events: LiveEvents
-  /** Names that clients ask for and that mean no model. */
-  readonly unserved: Unserved
-  /** Undefined without configured sinks. */
-  readonly sinks: Sinks | undefined
-  readonly alerts: Alerts
-  /** Distinguishes this gateway from others on the same ledger. */
-  readonly gatewayId: string
-  readonly log: ConsolaInstance
-}
-
-export interface CallerContext {
-  readonly id: RequestId
-  readonly path: string
-  readonly incoming: Incoming
-  readonly runtime: Runtime
-  readonly catalog: Catalog
-  readonly account: Account
-  /** Absent where no call is answered. */
-  readonly answer?: Pick<Answer, 'flags' | 'reported'>
 }

@@ -63,16 +63,28 @@ export interface EndedCall {
   /** Hash of the session that the client named. */
   readonly session: string | null
   readonly agent: string | null
-  /** Requests to deployments, if there was more than one or it failed; `result` is `ok` or the class of the failure. */
-  readonly attempts: readonly {
-    readonly deployment: string
-    readonly ms: number
-    readonly result: string
-    /** The HTTP status of the vendor, where a failure had one. */
-    readonly status: number | null
-    /** The vendor's message about the failure, without credentials and long quotations. */
-    readonly message: string | null
-  }[]
+  /** Requests to deployments, if there was more than one or it failed, and fallback models that were passed over. */
+  readonly attempts: readonly (
+    | {
+        readonly deployment: string
+        readonly ms: number
+        /** `ok`, or the class of the failure. */
+        readonly result: string
+        /** The HTTP status of the vendor, where a failure had one. */
+        readonly status: number | null
+        /** The vendor's message about the failure, without credentials and long quotations. */
+        readonly message: string | null
+      }
+    | {
+        readonly model: string
+        /** Why it was not asked: `not_allowed`, `lacks`, `window`, `out` or `money`. */
+        readonly skipped: string
+      }
+  )[]
+  /** The model that the client asked for, where a fallback was asked in its place. */
+  readonly asked_model: string | null
+  /** The reason of it: `down`, `context` or `filter`. */
+  readonly fallback: string | null
   /** Questions to remote guards and to search engines, the first 32. */
   readonly questions: readonly {
     readonly to: 'guard' | 'search'

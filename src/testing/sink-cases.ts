@@ -62,6 +62,8 @@ const CALL = {
   session: null,
   agent: 'openai-node',
   attempts: [],
+  asked_model: null,
+  fallback: null,
   questions: [],
   retry: null,
   error: null,

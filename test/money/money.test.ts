@@ -214,7 +214,7 @@ describe('priceUsage', () => {
   it('charges nothing where nothing was used or nothing has a price', () => {
     expect(bill()).toEqual({ cost: '0' })
     expect(bill(line({ promptTokens: 5 }, {}))).toEqual({ cost: '0' })
-    expect(JSON.stringify(costJson(priceUsage([])))).toBe('{"cost":0,"cost_details":{}}')
+    expect(JSON.stringify(costJson({ bill: priceUsage([]) }))).toBe('{"cost":0,"cost_details":{}}')
   })
 
   it('counts a quantity that is not a number or negative as nothing', () => {

@@ -87,8 +87,8 @@ it('follows the money of accounts and keys that are used, and of no others', asy
 it('finds models that fail often within five minutes', () => {
   const errors = new RecentErrors()
   let now = 0
-  const state = (calls: number, failed: number) =>
-    errors.findings(new Map([['m', { calls, failed }]]), (now += 30_000))[0]!.state
+  const state = (calls: number, failed: number, fellBack = 0) =>
+    errors.findings(new Map([['m', { calls, failed, fellBack }]]), (now += 30_000))[0]!.state
   expect(state(0, 0)).toBe('well')
   expect(state(19, 19)).toBe('between')
   expect(state(25, 20)).toBe('wrong')

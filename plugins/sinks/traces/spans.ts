@@ -260,9 +260,10 @@ function attemptsOf({ attempts, deployment, times }: EndedCall): AttemptOfCall[]
     if (deployment === null) return []
     return [{ from, to: end, deployment, failure: undefined, number: 1, last: true }]
   }
-  return attempts.map(({ deployment, ms, result, status, message }, i) => {
+  const asked = attempts.filter((one) => 'result' in one)
+  return asked.map(({ deployment, ms, result, status, message }, i) => {
     const failure = result === 'ok' ? undefined : result
-    const last = i === attempts.length - 1
+    const last = i === asked.length - 1
     // What answers goes on until the call ends.
     const to = last && failure === undefined ? end : Math.min(from + ms, end)
     const said = { status: status ?? undefined, message: message ?? undefined }

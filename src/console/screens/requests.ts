@@ -382,7 +382,13 @@ function Waterfall({ call }: { readonly call: ShownDetails }) {
   const steps: Step[] = []
   if (admit !== null) steps.push({ name: 'admitted', from: 0, to: admit, tone: 'muted' })
   let at = admit ?? 0
-  for (const { deployment, ms, result, status, message } of call.attempts) {
+  for (const attempt of call.attempts) {
+    if ('skipped' in attempt) {
+      const name = `${attempt.model}, not asked: ${attempt.skipped}`
+      steps.push({ name, from: at, to: at, tone: 'muted' })
+      continue
+    }
+    const { deployment, ms, result, status, message } = attempt
     const to = Math.min(total, at + ms)
     steps.push({
       name: `${deployment}, ${result}`,

@@ -40,7 +40,7 @@ export const completions: Endpoint<CompletionRequest, CompletionInput, AnswerChu
     })
   },
 
-  toUpstream(input, model): CompletionInput {
+  toUpstream(input): CompletionInput {
     const {
       messages,
       max_completion_tokens,
@@ -50,17 +50,21 @@ export const completions: Endpoint<CompletionRequest, CompletionInput, AnswerChu
       ...others
     } = outboundChat(input)
     const { suffix, n, logprobs } = completion as CompletionRequest['completion']
-    const most = Math.min(max_completion_tokens!, model.maxOutputTokens ?? Infinity)
     return {
       ...others,
       prompt: messages.map(({ content }) => content as string),
-      max_tokens: most,
+      max_tokens: max_completion_tokens!,
       logprobs: logprobs as number,
       ...(suffix !== undefined && { suffix }),
       ...(n > 1 && { n }),
-      ...(input.stream && lacks(model, 'STREAMING') && { stream: false }),
     }
   },
+
+  fit: (outbound, model, { stream }) => ({
+    ...outbound,
+    max_tokens: Math.min(outbound.max_tokens, model.maxOutputTokens ?? Infinity),
+    ...(stream && lacks(model, 'STREAMING') && { stream: false }),
+  }),
 
   withoutContent: (request) => ({ ...request, messages: [], prompt: [], suffix: undefined }),
 

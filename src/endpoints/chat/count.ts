@@ -28,6 +28,7 @@ export const countTokens: Endpoint<ChatRequest, ChatInput, TokenCount> = {
   errorField: chat.errorField,
   check: chat.check,
   toUpstream: chat.toUpstream,
+  fit: chat.fit!,
   addresses: chat.addresses!,
   // Its stage asks for the count itself.
   normalize: () => {

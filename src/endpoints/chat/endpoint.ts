@@ -67,8 +67,10 @@ export const chat: Endpoint<ChatRequest, ChatInput, AnswerChunk> = {
 
   check: (input, model) => refuseLacking(model, requiredCapabilities(input)),
 
-  toUpstream(input, model, thinks = false) {
-    const whole = unreasoned(withDefaults(outboundChat(input), model), model)
+  toUpstream: outboundChat,
+
+  fit(sent, model, input, thinks) {
+    const whole = unreasoned(withDefaults(sent, model, input), model)
     const hinted =
       thinks && !whole.reasoning && reasons(model)
         ? { ...whole, reasoning: { enabled: true } }
@@ -194,11 +196,16 @@ export function chatFormat<Part = AnswerChunk>({
 }
 
 /** A request with what its model's entry says of parameters that it leaves out. */
-function withDefaults(outbound: ChatInput, { defaults }: Model): ChatInput {
+function withDefaults(outbound: ChatInput, { defaults }: Model, input: ChatRequest): ChatInput {
   if (!defaults) return outbound
   const whole: Record<string, unknown> = { ...outbound }
   for (const [name, value] of Object.entries(defaults)) whole[name] ??= value
-  return whole as unknown as ChatInput
+  const { max_completion_tokens: most } = defaults
+  const wanted = input.max_completion_tokens ?? input.max_tokens
+  // The request has a limit that its client did not write: the ceiling of a policy.
+  const isCeiling = wanted === undefined && outbound.max_completion_tokens !== undefined
+  const sent = whole as unknown as ChatInput
+  return most !== undefined && isCeiling ? limited(sent, most) : sent
 }
 
 /** Whether a model may reason: one whose entry says nothing may. */

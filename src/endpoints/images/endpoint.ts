@@ -515,13 +515,19 @@ const common = {
   content: NO_CONTENT,
   streams: ({ stream }) => stream === true,
 
-  toUpstream(request, model) {
+  toUpstream(request) {
     const outbound = outboundMembers(request, ['response_format', 'stream', 'partial_images'])
-    if (request.stream && !lacks(model, 'STREAMING')) {
+    if (request.stream) {
       outbound.stream = true
       if (request.partial_images !== undefined) outbound.partial_images = request.partial_images
     }
     return outbound as ImageInput
+  },
+
+  fit(outbound, model) {
+    if (!outbound.stream || !lacks(model, 'STREAMING')) return outbound
+    const { stream: _, partial_images: _partial, ...whole } = outbound
+    return whole as ImageInput
   },
 
   estimate: estimateImages,
@@ -591,7 +597,8 @@ export const edits = defineUnitEndpoint<ImageRequest, ImageInput, ImagePart>({
 })
 
 /** `usage` of an answer. Models that are paid by the image have no tokens. */
-function usageJson({ bill, meter }: Receipt, { target: { model } }: Call): object {
+function usageJson(receipt: Receipt, { target: { model } }: Call): object {
+  const { meter } = receipt
   const consumed = meter.find(({ source }) => source === 'model')?.usage ?? {}
   const tokens = isPaidByToken(model) ? consumed : {}
   const { promptTokens = 0, imageInputTokens = 0 } = tokens
@@ -603,7 +610,7 @@ function usageJson({ bill, meter }: Receipt, { target: { model } }: Call): objec
     input_tokens_details: split(promptTokens, imageInputTokens),
     output_tokens_details: split(completionTokens, imageOutputTokens),
     ...('image' in model.prices && { image_count: consumed.images ?? 0 }),
-    ...costJson(bill),
+    ...costJson(receipt),
   }
 }
 

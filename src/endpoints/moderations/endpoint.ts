@@ -62,7 +62,7 @@ export const moderations = defineUnitEndpoint<ModerationRequest, ModerationInput
     // Guards have no tokens of their own; those of a model that they ask are on the bill.
     usage(receipt) {
       const isByModel = receipt.meter.some(({ source }) => source === 'model')
-      return isByModel ? promptUsageJson(receipt) : costJson(receipt.bill)
+      return isByModel ? promptUsageJson(receipt) : costJson(receipt)
     },
 
     answer({ outbound: { input }, model }) {

@@ -562,7 +562,7 @@ export const ocr = defineUnitEndpoint<OcrRequest, OcrInput, OcrPart>({
     }
   },
 
-  usage: (receipt) => ({ ...pagesIn(receipt), ...costJson(receipt.bill) }),
+  usage: (receipt) => ({ ...pagesIn(receipt), ...costJson(receipt) }),
 
   answer({ input }) {
     const figures = askedOf(input)

@@ -81,7 +81,7 @@ export const rerank = defineUnitEndpoint<RerankRequest, RerankInput, RerankPart>
     return {
       ...(promptTokens !== undefined && { total_tokens: promptTokens }),
       search_units: unitsIn(receipt),
-      ...costJson(receipt.bill),
+      ...costJson(receipt),
     }
   },
 

@@ -73,6 +73,6 @@ export function promptUsageJson(receipt: Receipt): object {
   return {
     prompt_tokens: promptTokens,
     total_tokens: promptTokens,
-    ...costJson(receipt.bill, CHAT_SIDES),
+    ...costJson(receipt, CHAT_SIDES),
   }
 }

@@ -38,7 +38,7 @@ type GuardMember = 'unreadable' | 'outputRepeatsInput'
 export interface UnitEndpoint<In extends UnitRequest, Out, Part extends object>
   extends
     Pick<Endpoint<In, Out, Part>, EndpointMember>,
-    Partial<Pick<Endpoint<In, Out, Part>, 'check' | 'toUpstream'>>,
+    Partial<Pick<Endpoint<In, Out, Part>, 'check' | 'toUpstream' | 'fit'>>,
     Pick<WireFormat<In, Part>, 'path' | 'files'>,
     Pick<Billing<In, Part>, 'hidden' | 'questions'>,
     Pick<GuardAdapter<In, Part>, GuardMember> {
@@ -89,6 +89,7 @@ export function defineUnitEndpoint<In extends UnitRequest, Out, Part extends obj
       ...(addresses && { addresses }),
       check: unit.check ?? (() => {}),
       toUpstream,
+      ...(unit.fit && { fit: unit.fit }),
       withoutContent: (request) => ({ ...request, ...unit.content }),
       normalize: ({ request, target: { outbound, model } }) =>
         unit.answer({ input: request.input as In, outbound: outbound as Out, model }),

@@ -482,7 +482,8 @@ export const speech = defineUnitEndpoint<SpeechRequest, SpeechInput, SpeechPart>
 })
 
 /** `usage` of an answer. Models that are paid by the character have no tokens. */
-function usageJson({ bill, meter }: Receipt): object {
+function usageJson(receipt: Receipt): object {
+  const { meter } = receipt
   const consumed = meter.find(({ source }) => source === 'model')?.usage ?? {}
   const { promptTokens = 0, completionTokens = 0, characters = 0 } = consumed
   return {
@@ -490,7 +491,7 @@ function usageJson({ bill, meter }: Receipt): object {
     output_tokens: completionTokens,
     total_tokens: promptTokens + completionTokens,
     characters,
-    ...costJson(bill),
+    ...costJson(receipt),
   }
 }
 

@@ -464,10 +464,10 @@ export const transcription = defineUnitEndpoint<
   check: checkCapabilities,
 
   // Subtitles are made by the gateway, from segments.
-  toUpstream(request, model) {
+  toUpstream(request) {
     const outbound = outboundMembers(request, ['stream'])
     const { response_format: format, stream } = request
-    if (stream && !lacks(model, 'STREAMING')) outbound.stream = true
+    if (stream) outbound.stream = true
     if (format === 'text') outbound.response_format = 'json'
     if (format === 'srt' || format === 'vtt') {
       outbound.response_format = 'verbose_json'
@@ -476,6 +476,12 @@ export const transcription = defineUnitEndpoint<
     // Other formats have no times.
     if (outbound.response_format !== 'verbose_json') delete outbound.timestamp_granularities
     return outbound as TranscriptionInput
+  },
+
+  fit(outbound, model) {
+    if (!outbound.stream || !lacks(model, 'STREAMING')) return outbound
+    const { stream: _, ...whole } = outbound
+    return whole
   },
 
   content: { file: NO_FILE, prompt: undefined },
@@ -528,10 +534,11 @@ function checkCapabilities(input: TranscriptionRequest, model: Model): void {
   }
 }
 
-function usageJson({ bill, meter }: Receipt, { target: { model } }: Call): object {
+function usageJson(receipt: Receipt, { target: { model } }: Call): object {
+  const { meter } = receipt
   const consumed = meter.find(({ source }) => source === 'model')?.usage ?? {}
   const { promptTokens = 0, audioInputTokens = 0, completionTokens = 0, seconds = 0 } = consumed
-  const cost = costJson(bill)
+  const cost = costJson(receipt)
   if (!isPaidByToken(model)) {
     return { type: 'duration', seconds, ...cost }
   }

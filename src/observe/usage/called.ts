@@ -93,7 +93,9 @@ export class CalledTables {
 
   #addFailed(calls: readonly KnownCall[]): void {
     for (const call of calls) {
-      for (const { deployment, result } of call.attempts ?? []) {
+      for (const attempt of call.attempts ?? []) {
+        if ('skipped' in attempt) continue
+        const { deployment, result } = attempt
         if (result === 'ok') continue
         const hour = unitOf('hour', momentOf(call))
         this.#fail.run(hour, call.model ?? '', deployment, result)

@@ -3,6 +3,7 @@ import { NotFound, UpstreamFailure } from '../../errors/errors.ts'
 import { unlessAborted } from '../../lifetime/scope.ts'
 import { feedOf } from '../../stream/flow.ts'
 import { failureOf, inputFor, requestOf } from '../ask.ts'
+import { fitTo } from '../fallbacks.ts'
 import type { Call, Stage } from '../pipeline.ts'
 
 /**
@@ -18,6 +19,7 @@ export const count: Stage = {
       ({ provider }) => runtime.providers.get(provider)!.countTokens,
     )
     if (counting.length === 0) throw noCounter()
+    fitTo(call, target.model, target)
     for (const [index, deployment] of counting.entries()) {
       try {
         call.source = feedOf([{ tokens: await tokensBy(call, deployment) }])

@@ -17,6 +17,7 @@ import type { LimitName } from '../../observe/record.ts'
 import { runningRow } from '../call-record.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import { RESULT_TOKENS, searchPrice } from '../../search/search.ts'
+import type { Model } from '../../models/catalog.ts'
 import { sidesRead, type InputTexts, EXACT_ONLY } from '../../guard/adapter.ts'
 import {
   costOfQuestions,
@@ -90,24 +91,11 @@ const BYTES_PER_TOKEN = 4
 export const hold: Stage = {
   name: 'hold',
   before(call) {
-    const { id: request, admission, target, runtime } = call
-    const { account, key, entered } = admission
-    const { hold: policy, exposure } = runtime.config.billing
+    const { admission, target, runtime } = call
     const estimate = estimateOf(call)
     admission.estimate = estimate
-    // On the free tier the ledger holds nothing; it decides, because a top-up may have ended the tier since the call entered.
     const figures = figuresOf(call, estimate)
-    const { expected, ceiling } = figures
-    const wanted: HoldRequest = {
-      request,
-      account: account.id,
-      key: key.id,
-      at: entered!.at,
-      expected,
-      ceiling,
-      exposure: policy === 'ceiling' ? NO_EXPOSURE : exposure,
-      free: target.model.freeTier,
-    }
+    const wanted = requestOf(call, target.model, figures)
     const decide = (held: HoldResult) => {
       const waits = !held.ok && held.why === 'held' && runtime.config.billing.patience > 0
       return waits ? patient(call, wanted, held, figures) : take(call, held, figures)
@@ -120,6 +108,65 @@ export const hold: Stage = {
     const { estimate, held } = call.made.admission ?? {}
     if (estimate && held) learn(call, estimate)
   },
+}
+
+/**
+ * What the ledger is asked for. On the free tier it holds nothing; it decides, because a top-up may have ended the tier since the
+ * call entered.
+ */
+function requestOf(
+  { id: request, admission, runtime }: Call,
+  { freeTier }: Model,
+  { expected, ceiling }: Pick<HoldFigures, 'expected' | 'ceiling'>,
+): HoldRequest {
+  const { account, key, entered } = admission
+  const { hold: policy, exposure } = runtime.config.billing
+  return {
+    request,
+    account: account.id,
+    key: key.id,
+    at: entered!.at,
+    expected,
+    ceiling,
+    exposure: policy === 'ceiling' ? NO_EXPOSURE : exposure,
+    free: freeTier,
+  }
+}
+
+/** Exchanges the hold of a call for that of another model, or for a share of its own. See {@link Admission.rehold}. */
+async function rehold(call: Call, model: Model, share = 1): Promise<boolean> {
+  const { admission, target, runtime } = call
+  const asked = target.model
+  target.model = model
+  let [estimate, figures] = [admission.estimate!, undefined as HoldFigures | undefined]
+  try {
+    estimate = estimateOf(call)
+    figures = figuresOf(call, estimate)
+  } finally {
+    target.model = asked
+  }
+  const part = share === 1 ? figures : partOf(figures, share)
+  const held = await runtime.ledger.hold({ ...requestOf(call, model, part), replaces: true })
+  runtime.metrics.held(heldAs(held))
+  if (!held.ok) return false
+  admission.held = held
+  admission.estimate = estimate
+  target.model = model
+  void runtime.prices.keep([model])
+  call.admission.grow = undefined
+  if (held.tight) growWith(call, part)
+  return true
+}
+
+/** A share of what a call holds, in thousandths. */
+function partOf(figures: HoldFigures, share: number): HoldFigures {
+  const of = (amount: Pico) => (amount * BigInt(Math.ceil(share * 1000)) + 999n) / 1000n
+  const { expected, ceiling, output } = figures
+  return { ...figures, expected: of(expected), ceiling: of(ceiling), output: of(output) }
+}
+
+function heldAs(held: HoldResult) {
+  return held.ok ? 'ok' : held.why === 'held' ? (`held_${held.by}` as const) : held.why
 }
 
 /** The longest time between two questions to the ledger, in ms: other gateways settle too. */
@@ -159,12 +206,13 @@ async function patient(
 /** Takes the answer of the ledger. @throws where it refuses */
 function take(call: Call, held: HoldResult, figures: HoldFigures): void {
   const { admission, target, runtime } = call
-  runtime.metrics.held(held.ok ? 'ok' : held.why === 'held' ? `held_${held.by}` : held.why)
+  runtime.metrics.held(heldAs(held))
   if (!held.ok) {
     admission.limit = limitOf(held)
     throw refusalOf(call, held)
   }
   admission.held = held
+  admission.rehold = rehold.bind(undefined, call)
   // The prices are kept before the first charge by them; nothing waits for it.
   void runtime.prices.keep([target.model])
   call.marks.admitMs = call.elapsedMs
@@ -212,7 +260,8 @@ function subjectOf({ admission: { account }, target: { model } }: Call) {
 function learn(call: Call, estimate: Estimate): void {
   const { meter, outcome } = call.answer
   const line = meter.find(({ source }) => source === 'model')
-  if (outcome !== 'completed' || !line) return
+  // Of another model than the asked one nothing is learned.
+  if (outcome !== 'completed' || !line || call.target.replaced) return
   call.runtime.holds.learn(subjectOf(call), { estimate, line })
 }
 

@@ -275,11 +275,7 @@ export const constrain: Stage = {
   before(call) {
     const { endpoint, request, target } = call
     const { policy } = target
-    target.outbound = endpoint.toUpstream(request.input, target.model, target.thinks)
-    const dropped = endpoint.drops?.(request.input, target.model) ?? []
-    if (dropped.length > 0) target.dropped = dropped
-    // What goes out as the client wrote it is not changed.
-    if (dropped.length > 0 || target.model.defaults) target.requiresNormalForm = true
+    target.outbound = endpoint.toUpstream(request.input)
     if (policy === NO_POLICY) return
     if (policy.ignored.length > 0) {
       call.headers['x-service-policy-ignored'] = policy.ignored.join(', ')

@@ -10,7 +10,8 @@ import {
 } from '../../lifetime/scope.ts'
 import { lacks } from '../../models/capabilities.ts'
 import { goneModel } from '../../models/allowlist.ts'
-import type { Deployment } from '../../models/catalog.ts'
+import type { Deployment, Model } from '../../models/catalog.ts'
+import { whenOf, type When } from '../../models/fallbacks.ts'
 import { Unavailable, UpstreamFailure, brokenAnswer } from '../../errors/errors.ts'
 import { costOf } from '../../money/money.ts'
 import { assess, stopped, type Assessment, type Hidden } from '../../money/plausible.ts'
@@ -19,6 +20,7 @@ import type { Chain, Feed, Producer, Sink } from '../../stream/chain.ts'
 import { run } from '../../stream/flow.ts'
 import type { Usage } from '../../plugin.ts'
 import { ask, failureOf } from '../ask.ts'
+import { FallbackWalk, fitTo, type Unfitted } from '../fallbacks.ts'
 import {
   logFailure,
   logRecovery,
@@ -177,8 +179,16 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   #tried: readonly Deployment[] = []
   /** Whether a deployment may be asked a second time, after a wait. */
   #mayRepeat = true
-  /** The number of attempts so far. */
+  /** The number of attempts at the current model so far. */
   #attempts = 0
+  /** Place of the first of them among the attempts of the call. */
+  #firstAttempt = 0
+  /** Models that answer in place of the asked one; undefined for a call without. */
+  #walk: FallbackWalk | undefined
+  /** The request before it fits a model, while another model may be asked. */
+  #unfitted: Unfitted | undefined
+  /** What the client gets where no model answers: the failure of the asked one. */
+  #firstFailure: unknown
   #startedAt = 0
   /** The time of the request of the current attempt, steady ms. */
   #askedAt = 0
@@ -330,13 +340,67 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     return assessment
   }
 
-  /** Chooses the first deployment. @throws Unavailable without one */
+  /** Asks the model that the client wants, or at once another one while none of its deployments is open. */
   #begin(): void {
-    const { target, runtime } = this.#call
-    const { model } = target
-    if (model.deployments.length > 1) this.#affinity = affinityOf(this.#call)
-    const deployment = runtime.routing.choose(model, this.#affinity) ?? outOfService()
-    this.#try(deployment)
+    const call = this.#call
+    const { target, runtime } = call
+    const { model, outbound, requiresNormalForm } = target
+    this.#walk = FallbackWalk.of(call)
+    if (!this.#walk) return this.#tryModel(model, target)
+    this.#unfitted = { outbound, requiresNormalForm }
+    const isOpen = model.deployments.some((one) => runtime.routing.healthOf(one).isOpen())
+    if (isOpen) this.#tryModel(model, this.#unfitted)
+    else this.#fallBack('down')
+  }
+
+  /** Chooses the first deployment of a model. @throws Unavailable without one */
+  #tryModel(model: Model, from: Unfitted): void {
+    const call = this.#call
+    this.#attempts = 0
+    this.#firstAttempt = call.answer.attempts.length
+    this.#tried = []
+    this.#mayRepeat = true
+    this.#asked = false
+    fitTo(call, model, from)
+    this.#affinity = model.deployments.length > 1 ? affinityOf(call) : undefined
+    this.#try(call.runtime.routing.choose(model, this.#affinity) ?? outOfService())
+  }
+
+  /** Goes on with another model, or gives up. @param reason counts for the failure of the asked model */
+  #fallBack(reason: When | undefined, failure?: unknown): void {
+    this.#firstFailure ??= failure
+    const giveUp = (error: unknown) => this.#giveUp(error)
+    void this.#nextModel(reason)
+      .then((model) => {
+        if (this.#closed || this.#call.aborted) return giveUp(this.#firstFailure)
+        if (!model) {
+          this.#walk!.end()
+          return giveUp(this.#firstFailure)
+        }
+        this.#say('fall_back')
+        return this.#tryModel(model, this.#unfitted!)
+      })
+      .catch(giveUp)
+  }
+
+  /** The asked model comes last where it was passed over. */
+  async #nextModel(reason: When | undefined): Promise<Model | undefined> {
+    const walk = this.#walk!
+    const model = await walk.next(reason)
+    if (model || this.#firstFailure !== undefined) return model
+    if (!(await walk.back())) outOfService()
+    this.#walk = undefined
+    return walk.asked
+  }
+
+  /** Ends the asking of one model. */
+  #leaveModel(failure: unknown): void {
+    const isFirst = this.#call.target.replaced === undefined
+    const known = UpstreamFailure.is(failure)
+    const reason = known ? whenOf(failure.failure, failure.failover) : undefined
+    const goesOn = this.#walk && !this.#closed && !this.#call.aborted && (!isFirst || reason)
+    if (goesOn) return this.#fallBack(reason, isFirst ? failure : undefined)
+    this.#giveUp(this.#firstFailure ?? failure)
   }
 
   /** Continues with another deployment after one has failed, or gives up. */
@@ -349,13 +413,13 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     // No deployment in cooldown is asked after another one in cooldown has failed.
     const goesOn = attempt.wasOpen && this.#attempts < config.routing.attempts
     if (!goesOn || !UpstreamFailure.is(failure) || !failure.failover) {
-      return this.#giveUp(this.#overall(failure))
+      return this.#leaveModel(this.#overall(failure))
     }
     const { deployment } = attempt
     this.#tried = [...this.#tried, deployment]
     const next = routing.choose(model, this.#affinity, this.#tried)
     const delayMs = next || !this.#mayRepeat ? undefined : retryDelayMs(failure)
-    if (!next && delayMs === undefined) return this.#giveUp(this.#overall(failure))
+    if (!next && delayMs === undefined) return this.#leaveModel(this.#overall(failure))
     this.#say(next ? 'fail_over' : 'retry')
     if (next) metrics.calls.failedOver(model.label, deployment.id, next.id, failure.failure)
     else this.#mayRepeat = false
@@ -374,7 +438,9 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   #overall(failure: unknown): unknown {
     const call = this.#call
     const { model } = call.target
-    const { attempts } = call.answer
+    const attempts = call.answer.attempts
+      .slice(this.#firstAttempt)
+      .filter((one) => 'result' in one)
     const isGone = attempts.length > 0 && attempts.every(({ result }) => result === 'not_found')
     if (model.wildcard !== undefined && isGone) {
       tellUnserved(call, model.id, 'gone')
@@ -550,6 +616,8 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     if (this.#affinity) {
       call.runtime.routing.remember(call.target.model, this.#affinity, attempt.deployment)
     }
+    this.#unfitted = undefined
+    if (call.target.replaced) this.#walk?.tell()
     call.dropContent()
     const ms = performance.now() - attempt.startedAt
     call.runtime.metrics.upstream(provider, 'ok', ms / 1000)

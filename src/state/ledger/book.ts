@@ -552,13 +552,23 @@ export class AccountBook {
 
   /** See {@link Ledger.hold}. A call that already holds money gets the same answer again. @throws RangeError as {@link checkHold} */
   hold(request: HoldRequest): HoldResult {
-    const { expected, ceiling, free } = request
     checkHold(request)
     const now = this.#clock.now()
     this.#sweep(this.#clock.steady(now))
     const call = this.#calls.get(request.request)
     if (!call) return LOST
-    if (call.held) return call.held.granted
+    const before = call.held
+    if (!before) return this.#grant(call, request, now)
+    if (!request.replaces) return before.granted
+    this.#move(call, before, -1n)
+    const result = this.#grant(call, request, now)
+    if (!result.ok) this.#move(call, before, 1n)
+    return result
+  }
+
+  /** Decides about a hold as if the call had none, and takes it. */
+  #grant(call: RunningCall, request: HoldRequest, now: number): HoldResult {
+    const { expected, ceiling, free } = request
     const day = this.#clock.day(now)
     if (!this.paid) {
       if (!free) return NOT_FREE
@@ -843,8 +853,12 @@ export class AccountBook {
   #release({ request, key, held }: RunningCall): void {
     this.#calls.delete(request)
     key.running--
-    if (!held) return
-    this.#add(key, held.granted.day, -held.amount)
-    for (const part of [key, this.#own]) part.ceilings -= held.ceiling
+    if (held) this.#move({ key }, held, -1n)
+  }
+
+  /** Adds a hold to what is held, or takes it off. */
+  #move({ key }: Pick<RunningCall, 'key'>, held: Held, sign: 1n | -1n): void {
+    this.#add(key, held.granted.day, sign * held.amount)
+    for (const part of [key, this.#own]) part.ceilings += sign * held.ceiling
   }
 }

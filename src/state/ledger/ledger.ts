@@ -88,6 +88,11 @@ export interface HoldRequest extends Lease {
   readonly exposure: Exposure
   /** Whether the model is marked `free_tier`. */
   readonly free: boolean
+  /**
+   * Whether it takes the place of the call's own hold, as if that were not there. Refused, it leaves that as it is. Without
+   * this, a call that holds money gets the same answer again.
+   */
+  readonly replaces?: boolean
 }
 
 /** How far the ceilings of calls that run together may exceed what is left: the smaller of two amounts. */

@@ -219,12 +219,13 @@ export class RedisLedger implements Ledger {
 
   /** @throws RangeError for a negative hold, one above MAX_AMOUNT or above its ceiling */
   async hold(hold: HoldRequest): Promise<HoldResult> {
-    const { request, account, key, at, expected, ceiling, exposure, free } = hold
+    const { request, account, key, at, expected, ceiling, exposure, free, replaces } = hold
     this.assertOpen()
     checkHold(hold)
     const keys = keysOf(account, 'book', 'ls', 'h', `rl:${key}`, 'rl:@account')
     const amounts = [expected, ceiling, TIGHT_CEILINGS * ceiling, exposure.share, exposure.most]
     const args = [key, `${key}|${request}`, `${at}`, ...amounts.map(String), free ? '1' : '0']
+    args.push(replaces ? '1' : '0')
     const reply = await this.#admission(() => this.#store.hold(...keys, ...args))
     return toHoldResult(reply)
   }

@@ -4,7 +4,7 @@ import { ACCOUNT } from '../ledger/ledger.ts'
 /** @see {@link Ledger.hold}. Argument `near` is the number of ceilings below which a call is tight. */
 export const HOLD = `
 local key, member, at, amount, ceiling = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local near, share, most, free = ARGV[6], tonumber(ARGV[7]), ARGV[8], ARGV[9]
+local near, share, most, free, replaces = ARGV[6], tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[10] == '1'
 local day = dayOf(now)
 local names = { 'l:' .. key, 'l:${ACCOUNT}', 'tier', 'bal', 'avail', 'last', 'ahead', 'ceil', 'm:' .. key, 'in' }
 nameSpend(names, key, day)
@@ -15,7 +15,20 @@ local lease = call('ZSCORE', leases, member)
 if not lease or tonumber(lease) <= time then return { 'lost' } end
 local held = call('HGET', holds, member)
 local known, billed, wasTight = string.match(held or '', '^%d+|(%d+)|(%d)|%d+|?%d*|?(%d?)')
-if known then return { 'ok', known, billed, wasTight } end
+if known and not replaces then return { 'ok', known, billed, wasTight } end
+-- What the call holds is given back first. Where it is refused, nothing of that is saved.
+local heldAmount, heldDay, heldCeiling = string.match(held or '', '^(%d+)|(%d+)|1|%d+|(%d+)')
+if heldAmount then
+  local more = {}
+  nameSpend(more, key, heldDay)
+  loadMore(more)
+  local usd, pico = split(heldAmount)
+  add('avail', usd, pico)
+  addSpend(key, heldDay, 0, 0, -usd, -pico)
+  usd, pico = split(heldCeiling)
+  add('ceil', -usd, -pico)
+  add('m:' .. key, -usd, -pico)
+end
 if fields.tier ~= '1' then
   if free ~= '1' then return { 'tier' } end
   call('HSET', holds, member, '0|' .. day .. '|0|' .. at .. '|0|0')

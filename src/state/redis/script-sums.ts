@@ -40,6 +40,15 @@ local function load(names)
   for i, name in ipairs(names) do fields[name] = texts[i] end
 end
 
+-- Reads further names, and keeps those that are known.
+local function loadMore(names)
+  local new = {}
+  for _, name in ipairs(names) do
+    if fields[name] == nil then new[#new + 1] = name end
+  end
+  if #new > 0 then load(new) end
+end
+
 local function set(name, value)
   fields[name] = value
   changes[#changes + 1] = name

@@ -9,7 +9,8 @@ import { wantsUsageChunk, type ChatRequest } from '../../request.ts'
 import { chatErrorWriter } from '../shared/errors.ts'
 import { chatBody, readChatRequest } from './read.ts'
 
-export function chatUsageJson({ bill, meter }: Receipt): object {
+export function chatUsageJson(receipt: Receipt): object {
+  const { meter } = receipt
   const usage = meter.find(({ source }) => source === 'model')?.usage ?? {}
   const prompt_tokens = usage.promptTokens ?? 0
   const completion_tokens = usage.completionTokens ?? 0
@@ -32,7 +33,7 @@ export function chatUsageJson({ bill, meter }: Receipt): object {
     },
     ...(searches !== undefined &&
       searches <= 1 && { server_tool_use_details: { web_search_requests: searches } }),
-    ...costJson(bill, CHAT_SIDES),
+    ...costJson(receipt, CHAT_SIDES),
   }
 }
 

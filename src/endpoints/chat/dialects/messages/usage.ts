@@ -4,7 +4,7 @@ import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { Usage } from '../../../../plugin.ts'
 
 export function usageJson(receipt: Receipt): object {
-  const { bill, meter } = receipt
+  const { meter } = receipt
   const usage = modelUsage(receipt)
   // The gateway's own search, else searches of the vendor.
   const { searches } = meter.find(({ source }) => source === 'search')?.usage ?? usage
@@ -18,7 +18,7 @@ export function usageJson(receipt: Receipt): object {
       searches === undefined ? null : { web_search_requests: searches, web_fetch_requests: 0 },
     service_tier: 'standard',
     inference_geo: null,
-    ...costJson(bill),
+    ...costJson(receipt),
   }
 }
 
@@ -29,7 +29,7 @@ export function usageJson(receipt: Receipt): object {
 export function vendorUsage(counts: object, receipt: Receipt): object {
   const usage = modelUsage(receipt)
   const charged = { ...inputCounts(usage), output_tokens: usage.completionTokens ?? 0 }
-  return { ...counts, ...(usage.estimated && charged), ...costJson(receipt.bill) }
+  return { ...counts, ...(usage.estimated && charged), ...costJson(receipt) }
 }
 
 function modelUsage({ meter }: Receipt): Usage {

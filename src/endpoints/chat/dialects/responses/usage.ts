@@ -5,7 +5,7 @@ import type { Usage } from '../../../../plugin.ts'
 
 /** The usage of a charged answer. Every count is there: clients refuse an answer without. */
 export function usageJson(receipt: Receipt): object {
-  const { bill, meter } = receipt
+  const { meter } = receipt
   const usage = modelUsage(receipt)
   const { promptTokens: input = 0, completionTokens: output = 0 } = usage
   // The gateway's own search, else searches of the vendor.
@@ -22,14 +22,14 @@ export function usageJson(receipt: Receipt): object {
     ...(searches !== undefined && {
       server_tool_use_details: { web_search_requests: searches },
     }),
-    ...costJson(bill, RESPONSE_SIDES),
+    ...costJson(receipt, RESPONSE_SIDES),
   }
 }
 
 /** The vendor's usage with the cost; the charged counts in place of its own where an estimate is charged. */
 export function vendorUsage(counts: object, receipt: Receipt): object {
   if (modelUsage(receipt).estimated) return { ...counts, ...usageJson(receipt) }
-  return { ...counts, ...costJson(receipt.bill, RESPONSE_SIDES) }
+  return { ...counts, ...costJson(receipt, RESPONSE_SIDES) }
 }
 
 function modelUsage({ meter }: Receipt): Usage {

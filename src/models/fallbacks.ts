@@ -1,0 +1,139 @@
+/** Models that answer in place of one that cannot: what the entries say, and which of them a call may be given. */
+import * as v from 'valibot'
+import type { FailureClass } from '../plugin.ts'
+import type { Catalog, Model } from './catalog.ts'
+
+/** Conditions under which another model is asked: the model is down, its context is too small, or its vendor filters the text. */
+const WHENS = ['down', 'context', 'filter'] as const
+export type When = (typeof WHENS)[number]
+
+/** Why a fallback is passed over, in the order of the tests. */
+export type Skip = 'not_allowed' | 'lacks' | 'window' | 'out' | 'money'
+
+/** Most fallbacks that an entry may have. */
+const MOST_LISTED = 8
+
+const LIST = `a list of at most ${MOST_LISTED} names of models, or of { model, when }`
+const WHEN = `a list of ${WHENS.map((one) => `"${one}"`).join(', ')}`
+const nameSchema = v.pipe(v.string('the name of a model'), v.minLength(1, 'the name of a model'))
+const fallbackSchema = v.pipe(
+  v.union(
+    [
+      nameSchema,
+      v.strictObject({
+        model: nameSchema,
+        when: v.pipe(v.array(v.picklist(WHENS, WHEN), WHEN), v.minLength(1, WHEN)),
+      }),
+    ],
+    'the name of a model, or { model, when }',
+  ),
+  v.transform((entry): Fallback =>
+    typeof entry === 'string' ? { model: entry, when: ['down'] } : entry,
+  ),
+)
+/** Schema of `fallbacks`, of a model and of all models that have none. */
+export const fallbacksSchema = v.pipe(v.array(fallbackSchema, LIST), v.maxLength(MOST_LISTED, LIST))
+
+/** One fallback as its entry names it. */
+export interface Fallback {
+  /** A name as clients write it. With `/*` at its end it stands for the part of the asked id behind its vendor. */
+  readonly model: string
+  readonly when: readonly When[]
+}
+
+/** A fallback of one model. */
+export interface FallbackModel {
+  readonly model: Model
+  readonly when: readonly When[]
+}
+
+/** The condition that a failure of all deployments meets; undefined where no other model is asked. */
+export function whenOf(failure: FailureClass, failover: boolean): When | undefined {
+  if (failure === 'context_length') return 'context'
+  if (failure === 'content_blocked') return 'filter'
+  return failover ? 'down' : undefined
+}
+
+/** The models that may answer in place of one, in the order of asking. @param shared for models without a list of their own */
+export function fallbacksOf(
+  model: Model,
+  catalog: Catalog,
+  shared: readonly Fallback[] | undefined,
+): readonly FallbackModel[] {
+  const listed = model.fallbacks ?? shared ?? []
+  return listed.flatMap(({ model: name, when }) => {
+    const found = catalog.find(nameFor(name, model.id))
+    const fits = found && found.id !== model.id && found.modality === model.modality
+    return fits ? [{ model: found, when }] : []
+  })
+}
+
+/**
+ * Whether the window of a fallback is too small, or not known to be large enough.
+ * @param promptTokens estimate for the request
+ */
+export function isTooSmall(
+  { contextLength }: Model,
+  when: When,
+  asked: Model,
+  promptTokens: number,
+): boolean {
+  if (contextLength !== undefined && contextLength < promptTokens) return true
+  return when === 'context' && (contextLength ?? 0) <= (asked.contextLength ?? 0)
+}
+
+/** What is wrong with a list: the place in it, and the message. @param model whose list it is; absent for a list of several */
+export function fallbackIssues(
+  listed: readonly Fallback[],
+  catalog: Catalog,
+  model?: Model,
+): { readonly index: number; readonly message: string }[] {
+  const ids = listed.map(({ model: name }) => catalog.find(name)?.id ?? name)
+  return listed.flatMap(({ model: name, when }, index) => {
+    const message =
+      issueOf(name, catalog, model) ??
+      twice(ids.indexOf(ids[index]!), index, listed, when, ids[index]!)
+    return message === undefined ? [] : [{ index, message }]
+  })
+}
+
+function twice(
+  first: number,
+  index: number,
+  listed: readonly Fallback[],
+  when: readonly When[],
+  id: string,
+): string | undefined {
+  const common = first < index ? when.find((one) => listed[first]!.when.includes(one)) : undefined
+  return (
+    common && `expected each model once for a condition, but ${id} stands twice for "${common}"`
+  )
+}
+
+function issueOf(name: string, catalog: Catalog, model: Model | undefined): string | undefined {
+  const shown = JSON.stringify(name)
+  if (name.endsWith('/*')) {
+    const prefix = name.slice(0, -1)
+    const known = catalog.all().some(({ id }) => id.startsWith(prefix))
+    const covered = catalog.find(`${prefix}any`) !== undefined
+    return known || covered ? undefined : `expected models below ${shown}, found none`
+  }
+  const found = catalog.find(name)
+  if (!found) {
+    const several = catalog.candidates(name)
+    if (several.length > 0) {
+      return `expected one model, but ${shown} may mean ${several.join(' or ')}`
+    }
+    const near = catalog.suggest(name)
+    const hint = near === undefined ? '' : `; did you mean ${JSON.stringify(near)}?`
+    return `expected the name of a model that is served, found ${shown}${hint}`
+  }
+  if (!model) return undefined
+  if (found.id === model.id) return `expected another model, but ${shown} is ${model.id} itself`
+  if (found.modality === model.modality) return undefined
+  return `expected a model of the kind ${model.modality}, but ${found.id} is of the kind ${found.modality}`
+}
+
+function nameFor(name: string, asked: string): string {
+  return name.endsWith('/*') ? name.slice(0, -1) + asked.slice(asked.indexOf('/') + 1) : name
+}
