@@ -181,8 +181,7 @@ class CallMetrics {
 
   outcomes(): Map<string, ModelOutcomes> {
     const byModel = new Map<string, { calls: number; failed: number; fellBack: number }>()
-    const of = (model: string) =>
-      kept(byModel, model, () => ({ calls: 0, failed: 0, fellBack: 0 }))
+    const of = (model: string) => kept(byModel, model, () => ({ calls: 0, failed: 0, fellBack: 0 }))
     for (const { names, value } of this.#requests.series()) {
       const [, model = '', , code = ''] = names
       if (model === '') continue

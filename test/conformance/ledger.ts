@@ -885,6 +885,38 @@ function moneyExamples(example: Example): void {
     expect(await fixture.ledger.verify()).toEqual([])
   })
 
+  example('AF6: a hold is exchanged whole, or not at all', async (fixture) => {
+    await fixture.pay('10')
+    const usd = parsePico('1')
+    await fixture.limit({ ...ROOMY, cap: { amount: 8n * usd, scope: 'day' } })
+    const other = await fixture.admit()
+    await fixture.hold(other, 2n * usd)
+    const call = await fixture.admit()
+    let held = usd
+    expect(await fixture.hold(call, held)).toMatchObject({ ok: true })
+    for (let step = 0; step < 200; step++) {
+      const wanted = BigInt(Math.floor(Math.random() * 8_000)) * (usd / 1000n)
+      const result = await fixture.hold(call, wanted, { replaces: true })
+      // The call's own hold is no hindrance; that of the other one is, and the cap is below the balance.
+      const fits = wanted <= 6n * usd
+      expect(result, `${wanted}`).toMatchObject(fits ? { ok: true } : { why: 'held', by: 'cap' })
+      if (fits) held = wanted
+      const { available } = await fixture.ledger.account('acct')
+      expect(available).toBe(8n * usd - held)
+    }
+    expect(await fixture.hold(call, 7n * usd)).toMatchObject({ ok: true })
+    expect((await fixture.ledger.account('acct')).available).toBe(8n * usd - held)
+    expect(await fixture.ledger.verify()).toEqual([])
+    await fixture.settle(call, usd)
+    await fixture.leave(other)
+    expect(await fixture.hold(call, usd, { replaces: true })).toMatchObject({ why: 'lost' })
+    expect(await fixture.ledger.account('acct')).toMatchObject({
+      balance: 9n * usd,
+      available: 9n * usd,
+    })
+    expect(await fixture.ledger.verify()).toEqual([])
+  })
+
   example('a raise brings back no call that has ended', async (fixture) => {
     await fixture.pay('10')
     await fixture.limit(ROOMY)
@@ -1373,7 +1405,7 @@ interface AdmittedRequest extends Admitted {
   readonly key: string
 }
 
-type HoldOptions = Partial<Pick<HoldRequest, 'ceiling' | 'exposure' | 'free'>>
+type HoldOptions = Partial<Pick<HoldRequest, 'replaces' | 'ceiling' | 'exposure' | 'free'>>
 
 /** A ledger with defaults for the examples: account `acct`, key `key`, revision 1. */
 class LedgerFixture {
@@ -1407,11 +1439,12 @@ class LedgerFixture {
   async hold(
     call: { request: string; at: number; key?: string },
     expected: Pico = 0n,
-    { free = false, ceiling = expected, exposure = NO_EXPOSURE }: HoldOptions = {},
+    { free = false, replaces, ceiling = expected, exposure = NO_EXPOSURE }: HoldOptions = {},
   ): Promise<HoldResult> {
     const { request, at, key = 'key' } = call
     const hold = holdOf(expected, ceiling, exposure)
-    return this.ledger.hold({ request, account: 'acct', key, at, ...hold, free })
+    const more = replaces === undefined ? undefined : { replaces }
+    return this.ledger.hold({ request, account: 'acct', key, at, ...hold, free, ...more })
   }
 
   async raise({ request }: { request: string }, from: Pico, to: Pico): Promise<void> {

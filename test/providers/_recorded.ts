@@ -123,7 +123,10 @@ export function replayAll(replays: Replays, more: (replayed: Replayed) => void =
         const event = JSON.parse(events.encode(chunk).slice('data: '.length))
         expect(isChunk(event), ajv.errorsText(isChunk.errors)).toBe(true)
       }
-      const bill = { total_tokens: 0, ...JSON.parse(JSON.stringify(costJson({ bill: NO_COST }, CHAT_SIDES))) }
+      const bill = {
+        total_tokens: 0,
+        ...JSON.parse(JSON.stringify(costJson({ bill: NO_COST }, CHAT_SIDES))),
+      }
       const counts = usage ?? { prompt_tokens: 0, completion_tokens: 0 }
       const details = {
         prompt_tokens_details: { cached_tokens: 0 },

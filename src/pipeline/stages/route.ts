@@ -438,9 +438,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   #overall(failure: unknown): unknown {
     const call = this.#call
     const { model } = call.target
-    const attempts = call.answer.attempts
-      .slice(this.#firstAttempt)
-      .filter((one) => 'result' in one)
+    const attempts = call.answer.attempts.slice(this.#firstAttempt).filter((one) => 'result' in one)
     const isGone = attempts.length > 0 && attempts.every(({ result }) => result === 'not_found')
     if (model.wildcard !== undefined && isGone) {
       tellUnserved(call, model.id, 'gone')
