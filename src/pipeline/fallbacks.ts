@@ -70,7 +70,8 @@ export class FallbackWalk {
   async next(reason: When | undefined): Promise<Model | undefined> {
     this.#reason ??= reason
     const when = this.#reason
-    while (when && this.#tried < MOST_ASKED) {
+    if (!when) return undefined
+    while (this.#tried < MOST_ASKED) {
       const one = this.#left.shift()
       if (!one) return undefined
       if (!one.when.includes(when)) continue
