@@ -69,11 +69,7 @@ export async function validate(
   if (result.success && issues.length === 0) {
     issues.push(...misplacedMarkups(result.output.models, valid))
     config = withWildcards(result.output, valid, listed)
-    issues.push(
-      ...checkWildcards(config),
-      ...(await crossCheck(config)),
-      ...checkFallbacks(config),
-    )
+    issues.push(...checkWildcards(config), ...(await crossCheck(config)), ...checkFallbacks(config))
   }
   if (config && issues.length === 0) return config
   const traced = issues.map(({ path, message }) => {
