@@ -26,7 +26,7 @@ import {
   type WildcardEntry,
   type WrittenEntry,
 } from './entry.ts'
-import type { Fallback } from './fallbacks.ts'
+import type { Fallback } from './fallback-list.ts'
 import { entryOf } from './listing.ts'
 import { isAllowed, Names, type Meaning } from './names.ts'
 import { coveredBy, type PricedWildcard } from './wildcards.ts'

@@ -10,7 +10,7 @@ import {
 } from '../money/prices.ts'
 import { factor, markup } from './markup.ts'
 import { CAPABILITIES } from './capabilities.ts'
-import { fallbacksSchema } from './fallbacks.ts'
+import { fallbacksSchema } from './fallback-list.ts'
 import { MAX_ALIASES } from './names.ts'
 
 /** Families of endpoints. */

@@ -1,13 +1,8 @@
 /** Other models that answer a call whose own model cannot: which one is next, and what changes with it. */
 import { mayUse } from '../models/allowlist.ts'
 import type { Model } from '../models/catalog.ts'
-import {
-  fallbacksOf,
-  isTooSmall,
-  type FallbackModel,
-  type Skip,
-  type When,
-} from '../models/fallbacks.ts'
+import { fallbacksOf, isTooSmall, type FallbackModel, type Skip } from '../models/fallbacks.ts'
+import type { When } from '../models/fallback-list.ts'
 import { logEvent } from '../observe/events.ts'
 import { searchOf } from './native.ts'
 import type { Call, Target } from './pipeline.ts'

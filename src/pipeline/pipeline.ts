@@ -18,7 +18,7 @@ import type {
 import { Timeouts, type Timeout, AbortScope, removeUnordered, Scope } from '../lifetime/scope.ts'
 import type { Catalog, Model } from '../models/catalog.ts'
 import type { Modality } from '../models/entry.ts'
-import type { When } from '../models/fallbacks.ts'
+import type { When } from '../models/fallback-list.ts'
 import type { BodyLimits } from '../config/config.ts'
 import type { Check } from '../errors/checks.ts'
 import {
