@@ -294,7 +294,12 @@ export const COMMANDS: readonly Command[] = [
     options: JSON_OUTPUT,
     run: async (args) => (await import('./vendors.ts')).listVendors(args),
   },
-  remote('models', 'List the models with their deployments and their health.', 'listModels'),
+  remote('models', 'List the models with their deployments and their health.', 'listModels', [], {
+    vendor: { value: 'names', help: 'only those of these vendors, separated by commas' },
+    find: { value: 'text', help: 'only those with this text in their id or another name' },
+    used: { value: 'days', help: 'only those that were called lately, such as 30d' },
+  }),
+  remote('models show', 'Show a model, by any of its names.', 'showModel', ['model']),
   remote(
     'models unserved',
     'List names that clients ask for and that are not served, and what changes it.',

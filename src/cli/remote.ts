@@ -131,7 +131,9 @@ export async function showCredits(admin: Admin, args: Arguments): Promise<void> 
 }
 
 export async function listModels(admin: Admin, args: Arguments): Promise<void> {
-  const { data } = await admin.ask('GET', '/models')
+  const query = queryOf(args, ['vendor', 'used'])
+  if (args.text.find !== undefined) query.set('q', args.text.find)
+  const { data } = await admin.ask('GET', `/models?${query}`)
   const rows = data.flatMap((model: any) =>
     model.deployments.map((deployment: any, index: number) => [
       index === 0 ? model.id : '',
@@ -256,6 +258,15 @@ export async function listOrphans(admin: Admin, args: Arguments): Promise<void> 
   print(args, orphans, () =>
     rows.length > 0 ? table(['AT', 'ACCOUNT', 'KEY', 'REQUEST'], rows) : 'There are none.\n',
   )
+}
+
+/** `models show` */
+export async function showModel(admin: Admin, args: Arguments): Promise<void> {
+  const { data } = await admin.ask('GET', `/models/${segment(args)}`)
+  const { deployments, ...model } = data
+  const shown = { ...model, deployments: deployments.map(({ id }: any) => id) }
+  const names = Object.keys(shown).filter((name) => shown[name] !== null)
+  print(args, data, () => card(Object.fromEntries(names.map((name) => [name, shown[name]]))))
 }
 
 /** `models unserved`: names that clients ask for and that are not served, with a remedy for each. */

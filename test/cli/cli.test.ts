@@ -254,6 +254,13 @@ describe('commands of a running gateway', () => {
     expect(credits.out).toMatch(/top-up +12\.5 .* invoice 1\n/)
     expect(credits.out).toContain(answer.headers['x-service-request-id'])
     expect((await command('models')).out).toMatch(/mock\/echo +chat +mock\/echo +healthy/)
+    const some = await command('models', '--vendor', 'mock', '--find', 'ECH')
+    expect(some.out.match(/^mock\/\S+/gm)).toEqual(['mock/echo'])
+    expect((await command('models', '--used', 'long')).err).toMatch(/'used'.*1d/)
+    expect((await command('models', 'show', 'echo')).out).toMatch(
+      /^id +mock\/echo\n[^]*^modality +chat$/m,
+    )
+    expect((await command('models', 'show', 'mock/ech')).err).toContain('mock/echo')
     expect((await command('ledger', 'verify')).out).toBe('Every sum equals its rows.\n')
   })
 

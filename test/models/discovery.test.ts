@@ -247,3 +247,25 @@ it('a server that is slow does not delay the start, and its models come later', 
   isSlow = false
   await vi.waitFor(async () => expect(await list()).toEqual(['vllm/qwen']), 10_000)
 })
+
+it('operators read one model by any of its names', async () => {
+  const key = 'a-token-of-the-operator'
+  const config = {
+    ...CONFIG,
+    admin: { token: key },
+    providers: { openai: { use: 'openai', options: { apiKey: 'the-key' } } },
+    models: { 'openai/gpt-4o-mini': { aliases: ['mini'] } },
+  }
+  const cwd = await folder({ 'gateway.config.json': JSON.stringify(config) })
+  const gateway = await createTestGateway(await loadConfig({ cwd, env: {} }))
+  onTestFinished(() => gateway.close())
+  const show = (name: string) =>
+    gateway.ask('GET', `/admin/models/${encodeURIComponent(name)}`, { key })
+  for (const name of ['openai/gpt-4o-mini', 'mini', 'GPT-4o-mini']) {
+    expect((await show(name)).json.data.id).toBe('openai/gpt-4o-mini')
+  }
+  expect((await show('gpt-4o-minj')).json.error).toMatchObject({
+    code: 'model_not_found',
+    message: expect.stringContaining('openai/gpt-4o-mini'),
+  })
+})

@@ -1,4 +1,5 @@
 import { Unavailable } from '../../errors/errors.ts'
+import { unknownModel } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
 import { usdJson, type Pico } from '../../money/money.ts'
 import type { FailureSum } from '../../observe/usage/work.ts'
@@ -13,6 +14,7 @@ import { moment, second } from './resources/settings.ts'
 export const modelRoutes: Routes = {
   '/models': { GET: needs('read', listModels) },
   '/models/unserved': { GET: needs('read', listUnserved) },
+  '/models/:id': { GET: needs('read', showModel) },
 }
 
 const PARAMETERS = new Set(['q', 'vendor', 'used', 'sort', 'limit', 'after'])
@@ -69,21 +71,34 @@ async function listModels({ runtime, query }: AdminRequest): Promise<Answer> {
     )
   const lately = usage && (await latelyOf(usage, Date.now()).catch(unlessUnavailable))
   const page = pageOf(order(models, lately), query)
-  const data = page.models.map((model): ModelAnswer => {
-    const { deployments, ...view } = modelView(model, routing)
-    const failures = lately?.failures.get(model.id) ?? []
-    return {
-      ...view,
-      last_24h: lately ? recentView(recentOf(lately, model), failures) : null,
-      deployments: deployments.map((one) => ({
-        ...one,
-        failures_24h: lately
-          ? byClass(failures.filter(({ deployment }) => deployment === one.id))
-          : null,
-      })),
-    }
-  })
+  const data = page.models.map((model) => answerOf(model, routing, lately))
   return { body: { data, next: page.next } }
+}
+
+/** A model by its id or any other of its names. @throws NotFound with the nearest name */
+async function showModel({ runtime, query, id }: AdminRequest): Promise<Answer> {
+  checkParameters(query, new Set())
+  const { routing, usage } = runtime
+  const catalog = runtime.catalog.at()
+  const model = catalog.find(id)
+  if (!model) throw unknownModel(catalog, id)
+  const lately = usage && (await latelyOf(usage, Date.now()).catch(unlessUnavailable))
+  return { body: { data: answerOf(model, routing, lately) } }
+}
+
+function answerOf(model: Model, routing: Routing, lately: Lately | undefined): ModelAnswer {
+  const { deployments, ...view } = modelView(model, routing)
+  const failures = lately?.failures.get(model.id) ?? []
+  return {
+    ...view,
+    last_24h: lately ? recentView(recentOf(lately, model), failures) : null,
+    deployments: deployments.map((one) => ({
+      ...one,
+      failures_24h: lately
+        ? byClass(failures.filter(({ deployment }) => deployment === one.id))
+        : null,
+    })),
+  }
 }
 
 /** The models that `?limit=` and `?after=<id>` select; all of them without `limit`. @throws InvalidRequest */
