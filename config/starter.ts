@@ -6,7 +6,7 @@ import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { ConfigContext, UserConfig } from '../src/index.ts'
 import { hasOcr, INSTALL_OCR } from '../providers/tesseract/packages.ts'
-import { ollamaModels, ollamaState } from './starter-ollama.ts'
+import { hasOllama } from './starter-ollama.ts'
 import { starterSearch } from './starter-search.ts'
 import { addressOf, keyVariableOf, VENDORS, type Vendor } from '../providers/vendors.ts'
 
@@ -120,9 +120,9 @@ export function starterHints(_env: ConfigContext['env']): string[] {
   ]
 }
 
-/** Text that changes when servers of the operator's own have other models. */
-export function localState(env: ConfigContext['env']): Promise<string> {
-  return ollamaState(env)
+/** Text that changes when a server of the operator's own is found. */
+export async function localState(env: ConfigContext['env']): Promise<string> {
+  return String(await hasOllama(env))
 }
 
 /** What `extends: starter` adds with this environment. */
@@ -164,10 +164,10 @@ function isInstalled(program: string, path = ''): boolean {
   })
 }
 
-/** An Ollama on this machine, or at the address that the environment names. */
+/** An Ollama that answers: all that it has pulled. */
 async function ollama(env: ConfigContext['env']): Promise<Offer> {
-  const models = await ollamaModels(env)
-  if (Object.keys(models).length === 0) return { providers: {}, models }
+  if (!(await hasOllama(env))) return { providers: {}, models: {} }
   // Ollama may need minutes to load a model.
-  return { providers: { ollama: { use: 'ollama', firstPartTimeout: 300 } }, models }
+  const providers = { ollama: { use: 'ollama', firstPartTimeout: 300 } }
+  return { providers, models: { 'ollama/*': { discover: true } } }
 }

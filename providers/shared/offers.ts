@@ -128,29 +128,36 @@ export function ollamaModels(
   { headers, httpFailure }: Pick<ListRequest, 'headers' | 'httpFailure'>,
 ): (signal: AbortSignal) => Promise<readonly OfferedModel[]> {
   const root = base.replace(/\/v1\/*$/, '')
+  /** By name and digest, which stands for one content. */
+  let known = new Map<string, Row>()
+  const details = async (name: string, signal: AbortSignal): Promise<Row> => {
+    const body = JSON.stringify({ model: name })
+    const asked = { url: `${root}/api/show`, headers, body, signal }
+    return pageOf(host, await send(host, asked, httpFailure))
+  }
   return async (signal) => {
     const request = { url: `${root}/api/tags`, headers, httpFailure, signal }
-    const tags = rowsOf(host, await listPage(host, request)).filter(({ name }) => isName(name))
-    const models: OfferedModel[] = []
-    for (let at = 0; at < Math.min(tags.length, MAX_MODELS); at += AT_ONCE) {
-      const some = tags.slice(at, at + AT_ONCE)
-      models.push(
-        ...(await Promise.all(
-          some.map(async ({ name }) => {
-            const body = JSON.stringify({ model: name })
-            const asked = { url: `${root}/api/show`, headers, body, signal }
-            return shown(
-              name,
-              await send(host, asked, httpFailure).then((one) => pageOf(host, one)),
-            )
-          }),
-        )),
+    const tags = rowsOf(host, await listPage(host, request))
+      .filter(({ name }) => isName(name))
+      .slice(0, MAX_MODELS)
+    const rows = new Map<string, Row>()
+    for (let at = 0; at < tags.length; at += AT_ONCE) {
+      await Promise.all(
+        tags.slice(at, at + AT_ONCE).map(async ({ name, digest }) => {
+          const key = `${name} ${digest}`
+          const before = digest === undefined ? undefined : known.get(key)
+          const row = before ?? (await details(name, signal).catch(() => undefined))
+          if (row) rows.set(key, row)
+        }),
       )
+      signal.throwIfAborted()
     }
-    return models
+    known = rows
+    return tags.map(({ name, digest }) => shown(name, rows.get(`${name} ${digest}`) ?? {}))
   }
 }
 
+/** Older servers tell nothing of what a model can do. */
 function shown(name: string, { capabilities, model_info: details = {} }: Row): OfferedModel {
   const words: readonly string[] = Array.isArray(capabilities) ? capabilities : []
   const [, window] =
@@ -159,7 +166,7 @@ function shown(name: string, { capabilities, model_info: details = {} }: Row): O
   const isEmbedding = words.includes('embedding') && !words.includes('completion')
   return {
     id: name.replace(/:latest$/, ''),
-    modality: isEmbedding ? 'embedding' : 'chat',
+    ...(words.length > 0 && { modality: isEmbedding ? 'embedding' : 'chat' }),
     ...(isCount(window) && { contextLength: window }),
     ...(words.length > 0 &&
       !isEmbedding && { capabilities: ['STREAMING', ...able.map(([, one]) => one)] }),

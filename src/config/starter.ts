@@ -18,7 +18,7 @@ export async function starterHints(env: Environment): Promise<string[]> {
   return ((await import(STARTER.href)) as Starter).starterHints(env)
 }
 
-/** Text that changes when the starter finds other models on servers of the operator's own. */
+/** Text that changes when the starter finds a server of the operator's own. */
 export async function localState(env: Environment): Promise<string> {
   return ((await import(STARTER.href)) as Starter).localState(env)
 }

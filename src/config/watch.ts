@@ -9,7 +9,7 @@ import { EXTENSIONS, loadConfig, type LoadedConfig, type LoadOptions } from './c
 
 /** Editors write a file in several steps: the reload starts after this many ms without a further event. */
 const QUIET_MS = 100
-/** Time between two looks for models of servers of the operator's own. */
+/** Time between two looks for servers of the operator's own. */
 const LOCAL_MS = 60_000
 
 /** Watches the files of a configuration. */
@@ -22,7 +22,7 @@ export interface ConfigWatcher {
 /**
  * Reloads the configuration when a file in one of its folders has changed or was replaced. An invalid configuration is
  * reported to `onError` and otherwise ignored. A configuration with the same values as before is not reported. With the starter it
- * is also loaded again when a local server has other models.
+ * is also loaded again when a local server is found.
  * @param options the options with which `loaded` was loaded
  */
 export async function watchConfig(

@@ -76,6 +76,8 @@ interface Answer {
   offers: Offers | undefined
   /** When it is asked again, by `performance.now()`. */
   dueAt: number
+  /** Why it did not answer the last time. */
+  failure?: string
 }
 
 export class Discovery {
@@ -145,9 +147,15 @@ export class Discovery {
       answer.offers = await askForModels(provider, settings, limitMs, this.#closing.signal)
     } catch (error) {
       if (this.#closing.signal.aborted) return false
-      // A start does not wait for a slow server; it is asked again soon.
-      if (limitMs === FIRST_MS) answer.dueAt = performance.now()
-      else this.#warn(`${name} did not name its models: ${(error as Error).message}`)
+      if (limitMs === FIRST_MS) {
+        // A start does not wait for a slow server; it is asked again soon.
+        answer.dueAt = performance.now()
+      } else {
+        answer.failure = (error as Error).message
+        // A server that is away for a day is reported once.
+        if (answer.failure !== last?.failure)
+          this.#warn(`${name} did not name its models: ${answer.failure}`)
+      }
     }
     return !isDeepStrictEqual(before?.models, answer.offers?.models)
   }

@@ -917,33 +917,17 @@ describe('the configurations of the package', () => {
     expect(Object.keys(other.config.search.engines)).toEqual(['parallel', 'exa', 'perplexity'])
   })
 
-  it('serve the models of a local Ollama', async () => {
-    const models = [
-      { name: 'llama3.2:latest', details: { family: 'llama' } },
-      { name: 'qwen3:8b', details: { family: 'qwen3' } },
-      { name: 'nomic-embed-text:latest', details: { family: 'nomic-bert' } },
-    ]
-    const server = createServer((request, response) => {
-      response.end(JSON.stringify(request.url === '/api/tags' ? { models } : {}))
-    })
+  it('find a local Ollama, whose models are its own to name', async () => {
+    const server = createServer((_, response) => void response.end('{"models":[]}'))
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     onTestFinished(() => void server.close())
     const { port } = server.address() as AddressInfo
     const { config } = await loadConfig({ cwd: ROOT, env: { OLLAMA_HOST: `0.0.0.0:${port}` } })
-    expect(config.providers.ollama!.options).toEqual({
-      baseURL: `http://127.0.0.1:${port}/v1`,
-      quirks: 'ollama',
+    expect(config.providers.ollama).toMatchObject({
+      firstPartTimeout: 300,
+      options: { baseURL: `http://127.0.0.1:${port}/v1`, quirks: 'ollama' },
     })
-    const catalog = buildCatalog(config.models)
-    const served = catalog.all().filter(({ vendor }) => vendor === 'ollama')
-    expect(served.map(({ id, modality }) => [id, modality])).toEqual([
-      ['ollama/llama3.2', 'chat'],
-      ['ollama/nomic-embed-text', 'embedding'],
-      ['ollama/qwen3:8b', 'chat'],
-    ])
-    expect(served[0]!.deployments[0]!.model).toBe('llama3.2:latest')
-    // A server that tells nothing of its models refuses by itself.
-    expect(served[0]!.capabilities).toBeUndefined()
+    expect(config.wildcards).toMatchObject({ 'ollama/*': { discover: true } })
   })
 
   it('report an invalid address of Ollama', async () => {

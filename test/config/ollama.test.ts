@@ -1,8 +1,10 @@
 /** The models of an Ollama: what it says they can do, and models that it gets while a gateway runs. */
-import { expect, it, onTestFinished } from 'vitest'
-import { loadConfig, type LoadedConfig } from '../../src/config/config.ts'
+import { expect, it, onTestFinished, vi } from 'vitest'
+import { loadConfig } from '../../src/config/config.ts'
 import { watchConfig } from '../../src/config/watch.ts'
+import { Discovery } from '../../src/gateway/discovery.ts'
 import { folder } from '../_folder.ts'
+import { createTestGateway } from '../_setup.ts'
 import { json, startUpstream, type FakeUpstream } from '../upstream.ts'
 
 const SHOWN: Readonly<Record<string, object>> = {
@@ -31,53 +33,100 @@ async function optionsFor({ url }: FakeUpstream) {
   return { cwd, env: { OLLAMA_HOST: url } }
 }
 
-const idsOf = ({ config }: LoadedConfig) =>
-  Object.keys(config.models)
-    .filter((id) => id.startsWith('ollama/'))
-    .toSorted()
+/** A gateway with the starter, and the models of Ollama that it serves. */
+async function gatewayFor(server: FakeUpstream) {
+  const { gateway } = await createTestGateway(await loadConfig(await optionsFor(server)))
+  onTestFinished(() => gateway.close())
+  const models = () =>
+    gateway.runtime.catalog
+      .at()
+      .all()
+      .filter(({ vendor }) => vendor === 'ollama')
+  return { gateway, models, ids: () => models().map(({ id }) => id) }
+}
 
-it('are served with what the server says of them, asked once for each digest', async () => {
+it('are served with what the server says of them', async () => {
   const { server } = await ollama()
-  const options = await optionsFor(server)
-  const { config } = await loadConfig(options)
-  expect(config.models['ollama/llama3.2']).toMatchObject({
-    capabilities: ['STREAMING', 'TOOLS'],
-    context_length: 131_072,
-    free_tier: true,
-    pricing: { prompt: '0', completion: '0' },
-    deployments: [{ provider: 'ollama', model: 'llama3.2:latest' }],
-  })
-  expect(config.models['ollama/deepseek-r1:8b']!.capabilities).toEqual(['STREAMING', 'REASONING'])
-  expect(config.models['ollama/llava:7b']!.capabilities).toEqual(['STREAMING', 'VISION'])
-  expect(config.models['ollama/bge-m3']).toMatchObject({
-    modality: 'embedding',
-    pricing: { prompt: '0' },
-  })
-  await loadConfig(options)
-  const shows = server.requests.filter(({ path }) => path === '/api/show')
-  expect(shows.map(({ json: { model } }) => model)).toEqual(Object.keys(SHOWN))
+  const { models } = await gatewayFor(server)
+  await vi.waitFor(() => expect(models()).toHaveLength(4))
+  expect(models()).toMatchObject([
+    { id: 'ollama/bge-m3', modality: 'embedding', pricing: { prompt: '0' } },
+    { id: 'ollama/deepseek-r1:8b', capabilities: new Set(['STREAMING', 'REASONING']) },
+    {
+      id: 'ollama/llama3.2',
+      capabilities: new Set(['STREAMING', 'TOOLS']),
+      contextLength: 131_072,
+      freeTier: true,
+      pricing: { prompt: '0', completion: '0' },
+    },
+    { id: 'ollama/llava:7b', capabilities: new Set(['STREAMING', 'VISION']) },
+  ])
 })
 
-it('that it pulls later are served without a restart, and stay while it does not answer', async () => {
+it('of an older server, which tells nothing, refuse nothing', async () => {
   const { server, pulled } = await ollama()
-  const options = await optionsFor(server)
-  const loaded = await loadConfig(options)
-  let latest = loaded
-  let changes = 0
-  const errors: unknown[] = []
-  const use = (next: LoadedConfig) => {
-    latest = next
-    changes++
+  pulled.splice(0, 4, 'mistral:7b', 'nomic-embed-text:latest')
+  const { models } = await gatewayFor(server)
+  await vi.waitFor(() => expect(models()).toHaveLength(2))
+  expect(models()).toMatchObject([
+    { id: 'ollama/mistral:7b', modality: 'chat', capabilities: undefined },
+    { id: 'ollama/nomic-embed-text', modality: 'embedding' },
+  ])
+})
+
+it('that it pulls later are found within a minute, and stay while it does not answer', async () => {
+  const { server, pulled } = await ollama()
+  const { gateway, ids } = await gatewayFor(server)
+  await vi.waitFor(() => expect(ids()).toHaveLength(4))
+  const { config, providers } = gateway.runtime
+  const warnings: string[] = []
+  const discovery = new Discovery((text) => warnings.push(text))
+  let minutes = 0
+  const now = performance.now()
+  vi.spyOn(performance, 'now').mockImplementation(() => now + minutes * 60_001)
+  onTestFinished(() => void vi.restoreAllMocks())
+  const found = async () => {
+    minutes++
+    const isNew = await discovery.look(config, providers)
+    return [isNew, discovery.offersOf(config)('ollama')!.models.length]
   }
-  const watcher = await watchConfig(loaded, use, (error) => errors.push(error), options, 10)
-  onTestFinished(() => watcher.close())
-  await expect.poll(() => server.requests.length).toBeGreaterThan(8)
-  expect(changes).toBe(0)
+  expect(await found()).toEqual([true, 4])
+  expect(await found()).toEqual([false, 4])
   pulled.push('qwen3:8b')
-  await expect.poll(() => idsOf(latest)).toContain('ollama/qwen3:8b')
+  const known = server.requests.length
+  expect(await found()).toEqual([true, 5])
+  // Each digest is asked for once.
+  const shows = server.requests.slice(known).filter(({ path }) => path === '/api/show')
+  expect(shows.map(({ json: { model } }) => model)).toEqual(['qwen3:8b'])
+  server.answer(json({ error: 'busy' }, 503))
+  expect([await found(), await found()]).toEqual([
+    [false, 5],
+    [false, 5],
+  ])
+  expect(warnings).toEqual([expect.stringMatching(/^ollama did not name its models: /)])
+})
+
+it('come when the server is started later, and the configuration stays when it is away', async () => {
+  const { server } = await ollama()
+  const options = await optionsFor(server)
+  server.answer(json({}, 503))
+  const loaded = await loadConfig(options)
+  expect(loaded.config.providers).not.toHaveProperty('ollama')
+  const changes: string[][] = []
+  const watcher = await watchConfig(
+    loaded,
+    ({ config }) => changes.push(Object.keys(config.wildcards ?? {})),
+    (error) => expect.unreachable(String(error)),
+    options,
+    10,
+  )
+  onTestFinished(() => watcher.close())
+  const without = server.requests.length
+  await vi.waitFor(() => expect(server.requests.length).toBeGreaterThan(without + 2))
+  server.answer(json({ models: [] }))
+  await vi.waitFor(() => expect(changes).toEqual([['ollama/*']]), 10_000)
   const before = server.requests.length
   server.answer(json({ error: 'busy' }, 503))
-  await expect.poll(() => server.requests.length).toBeGreaterThan(before + 5)
-  expect(idsOf(await loadConfig(options))).toContain('ollama/qwen3:8b')
-  expect([changes, errors]).toEqual([1, []])
+  await vi.waitFor(() => expect(server.requests.length).toBeGreaterThan(before + 5), 10_000)
+  expect(changes).toHaveLength(1)
 })
