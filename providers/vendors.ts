@@ -196,7 +196,10 @@ export const VENDORS: readonly Vendor[] = [
     'https://api.fireworks.ai/inference/v1',
     { also: { litellm: ['fireworks_ai'], modelsDev: ['fireworks-ai'] } },
   ),
-  compatible('deepinfra', ['DEEPINFRA_API_KEY'], 'https://api.deepinfra.com/v1/openai'),
+  compatible('deepinfra', ['DEEPINFRA_API_KEY'], 'https://api.deepinfra.com/v1/openai', {
+    row: 'deepinfra',
+    reportsCost: true,
+  }),
   compatible(
     'nvidia',
     ['NVIDIA_API_KEY', 'NVIDIA_NIM_API_KEY'],

@@ -109,11 +109,14 @@ function withReasoning(
 /** The vendor's cost in USD as decimal text. */
 export function vendorCost(reported: any): string | undefined {
   const { cost, cost_details: details, is_byok: ownKey, cost_in_usd_ticks: ticks } = reported
+  const { estimated_cost: estimate } = reported
   // With the operator's own vendor key, `cost` is only the reseller's fee.
   if (typeof cost === 'number') {
     return decimal(cost + (ownKey ? amountOf(details?.upstream_inference_cost) : 0))
   }
   if (typeof cost?.total_cost === 'number') return decimal(cost.total_cost)
+  // DeepInfra's word for what it charges.
+  if (typeof estimate === 'number') return decimal(estimate)
   // 1e10 ticks are one dollar. Resellers of xAI's models report 0, which is not a price.
   if (typeof ticks === 'number' && ticks > 0) return decimal(ticks / 1e10)
   return undefined

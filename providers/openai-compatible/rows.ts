@@ -635,6 +635,8 @@ const ROWS = {
     embeddings: { batch: 10 },
   },
   hosted: HOST,
+  // Its answers say what they have cost.
+  deepinfra: HOST,
   zai: {
     ...HOST,
     knows: new Set([...HOST.knows!, 'thinking']),

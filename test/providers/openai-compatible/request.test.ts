@@ -230,9 +230,9 @@ describe('members of the request per vendor', () => {
   }
 
   const MAX_TOKENS =
-    'alibaba deepseek hosted llamacpp lmstudio mistral moonshot ollama perplexity together vllm zai'
+    'alibaba deepinfra deepseek hosted llamacpp lmstudio mistral moonshot ollama perplexity together vllm zai'
   const STRICT =
-    'alibaba cerebras deepseek google groq hosted mistral moonshot openai perplexity together xai zai'
+    'alibaba cerebras deepinfra deepseek google groq hosted mistral moonshot openai perplexity together xai zai'
   const NO_STREAM_OPTIONS = 'mistral perplexity'
 
   it.each(ROW_NAMES)('%s', async (row) => {
@@ -248,7 +248,9 @@ describe('members of the request per vendor', () => {
     expect(JSON.stringify(got).includes('cache_control')).toBe(row === 'openrouter')
     expect(got.metadata).toEqual(has('openai openrouter') ? { a: 'b' } : undefined)
     expect(got.min_p).toBe(
-      has('hosted llamacpp lmstudio ollama openrouter together vllm zai') ? 0.1 : undefined,
+      has('deepinfra hosted llamacpp lmstudio ollama openrouter together vllm zai')
+        ? 0.1
+        : undefined,
     )
     expect(got.temperature).toBe(row === 'moonshot' ? 1 : 1.5)
     const seed = got[row === 'mistral' ? 'random_seed' : 'seed']

@@ -73,6 +73,7 @@ describe('usage', () => {
       costOf({ cost: 0.001, is_byok: true, cost_details: { upstream_inference_cost: 0.02 } }),
     ).toBe('0.021')
     expect(costOf({ cost: { total_cost: 0.00501 } })).toBe('0.00501')
+    expect(costOf({ estimated_cost: 0.0000268 })).toBe('0.0000268')
     expect(costOf({ cost_in_usd_ticks: 1_721_250 })).toBe('0.000172125')
     expect(costOf({ cost_in_usd_ticks: 0 })).toBeUndefined()
     expect(costOf({})).toBeUndefined()
