@@ -246,17 +246,19 @@ function reportsCost(
 async function crossCheck(config: ValidConfig): Promise<ConfigIssue[]> {
   const providers = Object.keys(config.providers)
   const models = Object.entries(config.models).filter(([, model]) => model.enabled)
+  // Those of a list were checked when it was read.
+  const written = models.filter(([, { wildcard }]) => wildcard === undefined)
   return [
     ...clashes(models.map(([id, { aliases }]) => ({ id, aliases }))).map(
       ({ id, index, message }) => ({ path: `models.${id}.aliases.${index}`, message }),
     ),
-    ...models.flatMap(([id, { pricing }]) =>
+    ...written.flatMap(([id, { pricing }]) =>
       misplacedTiers(pricing).map(({ index, message }) => ({
         path: `models.${id}.pricing.overrides.${index}.min_prompt_tokens`,
         message,
       })),
     ),
-    ...models.flatMap(([id, model]) =>
+    ...written.flatMap(([id, model]) =>
       misplacedChanges(model).map(({ path, message }) => ({
         path: `models.${id}.${path}`,
         message,

@@ -195,7 +195,10 @@ export function secretsOf({
   secrets,
   network,
 }: Pick<LoadedConfig, 'config' | 'secrets' | 'network'>): string[] {
-  return [...secretsIn({ path: [], value: config, secrets }), ...proxySecrets(config, network)]
+  // The models of a wildcard, of which there may be thousands, have what the wildcard has.
+  const written = Object.entries(config.models).filter(([, model]) => model.wildcard === undefined)
+  const value = { ...config, models: Object.fromEntries(written) }
+  return [...secretsIn({ path: [], value, secrets }), ...proxySecrets(config, network)]
 }
 
 /** Place of the log: gateways that share a ledger share a log, in the same Redis where the log has none of its own. */
