@@ -496,6 +496,11 @@ export const COMMANDS: readonly Command[] = [
     'showLedger',
   ),
   remote(
+    'ledger missing',
+    'Print bookings that the ledger has lost and this gateway knows, as a file for "ledger import".',
+    'printMissing',
+  ),
+  remote(
     'ledger accept',
     'Go on with a ledger that is older, empty or another one.',
     'acceptLedger',

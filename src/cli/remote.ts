@@ -282,8 +282,21 @@ export async function listUnserved(admin: Admin, args: Arguments): Promise<void>
 /** `ledger state` */
 export async function showLedger(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', '/ledger/state')
-  const { doubt, ...rest } = data
-  print(args, data, () => card({ ...rest, doubt: doubt ? doubt.message : 'none' }))
+  const { doubt, missing, ...rest } = data
+  const rows = missing.map((one: any) => [one.account_id, one.credits_usd, one.costs_usd])
+  const lost = rows.length > 0 ? `\n${table(['LACKS', 'CREDITS USD', 'COSTS USD'], rows)}` : ''
+  print(args, data, () => `${card({ ...rest, doubt: doubt ? doubt.message : 'none' })}${lost}`)
+}
+
+/** `ledger missing`: before `ledger accept`, which makes the index forget them. */
+export async function printMissing(admin: Admin, args: Arguments): Promise<void> {
+  const { data } = await admin.ask('GET', '/ledger/missing')
+  const lines = [
+    { kind: 'export', version: 2, at: Date.now() },
+    ...data,
+    { kind: 'end', lines: data.length + 2 },
+  ]
+  print(args, data, () => lines.map((line) => `${JSON.stringify(line)}\n`).join(''))
 }
 
 /** `ledger accept` @throws CommandError for a ledger that is not in doubt */

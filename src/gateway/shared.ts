@@ -153,6 +153,8 @@ export function createShared(
     folder: logFolder,
     source: state.source,
     collect: () => requests.flush(),
+    isDoubted: () => ledger.health().doubt !== undefined,
+    lacks: (account) => ledger.suspect(account),
     log,
   })
   const seals = new Seals({

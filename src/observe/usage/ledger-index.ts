@@ -1,13 +1,7 @@
 /** Keeps the tables of settled calls level with the ledger, and compares them with the ledger's own sums. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
-import {
-  beginChain,
-  ChainCheck,
-  chained,
-  type ChainFault,
-  type NotedPoint,
-} from '../../state/ledger/chain.ts'
+import { beginChain, chained } from '../../state/ledger/chain.ts'
 import { transact } from '../../state/sqlite/file.ts'
 import type { BookedRow } from './charge.ts'
 import type {
@@ -71,12 +65,6 @@ export interface Checked {
   readonly indexed: number
 }
 
-export interface ChainsChecked {
-  readonly accounts: number
-  readonly rows: number
-  readonly faults: readonly ChainFault[]
-}
-
 interface IndexOptions {
   readonly db: DatabaseSync
   readonly reader: LedgerReader
@@ -86,7 +74,12 @@ interface IndexOptions {
   readonly now: () => number
   /** Called for every difference, before the account is read again. */
   readonly differs: (differences: readonly UsageDifference[]) => void
+  /** Called for an account of a shared ledger that has lacked rows for longer than a gateway sends them again. */
+  readonly lacks: (account: string) => void
 }
+
+/** Longer than a gateway sends again what a failover has lost. */
+const LACKS_MS = 150_000
 
 /** Above this number of accounts, all are compared only from time to time, and in between those with new rows. */
 const FEW_ACCOUNTS = 200
@@ -108,6 +101,10 @@ export class LedgerIndex {
   #comparedAt = -Infinity
   #comparing: Promise<void> | undefined
   #closed = false
+  /** Accounts that have fewer rows than were read, and since when, steady ms. */
+  readonly #lacking = new Map<string, number>()
+  /** While the ledger is not the one that was used until now, the tables stay as they are: they tell what it lacks. */
+  isFrozen = false
 
   constructor(options: IndexOptions) {
     this.#options = options
@@ -116,6 +113,7 @@ export class LedgerIndex {
 
   /** Begins: empties the tables where they belong to another ledger. New rows are read by {@link compare}. */
   async open(): Promise<void> {
+    if (this.isFrozen) return
     const { db, reader } = this.#options
     const id = await reader.id()
     const indexedId = db.prepare(`SELECT value FROM meta WHERE name = 'ledger'`).get()?.value
@@ -124,6 +122,7 @@ export class LedgerIndex {
         this.#tables.clear()
         db.prepare(`INSERT OR REPLACE INTO meta VALUES ('ledger', ?)`).run(id)
       })
+      this.#accounts.clear()
     }
   }
 
@@ -212,62 +211,6 @@ export class LedgerIndex {
     }
     this.#tables.renewOverall(true)
     return this.check(undefined, Infinity, true)
-  }
-
-  /** Recomputes every chain from the rows. @param seals noted places, by account */
-  async checkChains(seals: ReadonlyMap<string, readonly NotedPoint[]>): Promise<ChainsChecked> {
-    const { reader, pageRows } = this.#options
-    const faults: ChainFault[] = []
-    let rows = 0
-    const accounts = new Set([...(await reader.heads()).keys(), ...this.#noted(), ...seals.keys()])
-    for (const account of accounts) {
-      const places = [...(seals.get(account) ?? []), ...this.#placesOf(account)]
-      let isWhole = false
-      while (!isWhole) {
-        const base = await reader.base(account)
-        const check = new ChainCheck(account, base, places)
-        let from = base.seq + 1
-        for (let page; !this.#closed; from = page.at(-1)!.seq + 1) {
-          page = await reader.rows(account, from, pageRows)
-          for (const row of page) check.add(row)
-          rows += page.length
-          if (page.length < pageRows) break
-          await nextTurn()
-        }
-        const fault = check.end()
-        // Rows that were folded meanwhile were not read.
-        isWhole = (await reader.base(account)).n === base.n || this.#closed
-        if (fault && isWhole) faults.push(fault)
-      }
-    }
-    return { accounts: accounts.size, rows, faults }
-  }
-
-  /** The chains of accounts with rows in a month, or later. @param month as in `unitOf` */
-  chains(month: number): readonly (readonly [account: string, point: ChainPoint])[] {
-    const select = 'SELECT account, n, chain FROM progress WHERE month >= ? AND n > 0'
-    return this.#options.db
-      .prepare(select)
-      .all(month)
-      .map(({ account, n, chain }) => [String(account), { n: Number(n), chain: String(chain) }])
-  }
-
-  #noted(): string[] {
-    const accounts = 'SELECT account FROM progress WHERE n > 0 UNION SELECT account FROM noted'
-    return this.#options.db
-      .prepare(accounts)
-      .all()
-      .map(({ account }) => String(account))
-  }
-
-  /** Places that this index has noted: of its present reading, and of one before a difference. */
-  #placesOf(account: string): NotedPoint[] {
-    const places = `SELECT n, chain FROM progress WHERE account = ?1 AND n > 0
-      UNION SELECT n, chain FROM noted WHERE account = ?1`
-    return this.#options.db
-      .prepare(places)
-      .all(account)
-      .map(({ n, chain }) => ({ where: 'index', n: Number(n), chain: String(chain) }))
   }
 
   /** Empties the tables, and reads everything again in the background. */
@@ -362,7 +305,7 @@ export class LedgerIndex {
       const state = this.#stateOf(account)
       for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
         const head = (await reader.heads([account])).get(account)
-        if (!head || this.#closed) return
+        if (!head || this.#closed || this.isFrozen || this.#isLacking(account, head)) return
         if (!(await this.#advance(account, state, head.seq))) return
         if (this.#compareWith(account, head)) {
           state.repaired = false
@@ -374,6 +317,25 @@ export class LedgerIndex {
         this.#reset(account, state)
       }
     })
+  }
+
+  /** Whether a shared ledger lacks rows that were read. It may get them again. */
+  #isLacking(account: string, head: LedgerHead): boolean {
+    // In a file a fold may have taken the newest row.
+    if (!this.#options.reader.shared || head.seq >= this.#stateOf(account).seq) {
+      this.#lacking.delete(account)
+      return false
+    }
+    const now = performance.now()
+    const since = this.#lacking.get(account) ?? now
+    this.#lacking.set(account, since)
+    if (now - since > LACKS_MS) this.#options.lacks(account)
+    return true
+  }
+
+  /** Looks again at accounts that lack rows. */
+  lookAgain(): void {
+    this.note(this.#lacking.keys())
   }
 
   /** Adds the rows up to a sequence. @returns false where it was ended earlier */
@@ -548,7 +510,7 @@ export const NO_CHAIN = ''
 const BEGUN = '-'
 
 /** Lets questions and settlements run in between. */
-function nextTurn(): Promise<void> {
+export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve)
   })

@@ -25,6 +25,10 @@ interface UsageOptions {
   readonly source: LedgerSource | LedgerReader
   /** Makes others hand over collected calls, before a question. */
   readonly collect: () => void
+  /** Whether the ledger is not the one that was used until now. */
+  readonly isDoubted: () => boolean
+  /** Called where a shared ledger has lost rows of an account for good. */
+  readonly lacks: (account: string) => void
   readonly log: Pick<ConsolaInstance, 'error' | 'warn'>
 }
 
@@ -69,6 +73,7 @@ export class UsageIndex {
   readonly #booked = new Lines()
   readonly #called = new Lines()
   readonly #lines = new LineLimit(() => {}, 1)
+  #isDoubted = false
   /** Number of rows of the ledger that were not read yet, as last reported. */
   lag = 0
   differences = 0
@@ -107,13 +112,17 @@ export class UsageIndex {
     const [own, accounts] = [[...this.#own], [...this.#unread]]
     const [booked, called] = [this.#booked.take(), this.#called.take()]
     const all = new Set([...own, ...accounts])
-    if (all.size === 0 && called === '') return
+    const isDoubted = this.#options.isDoubted()
+    const hasChanged = isDoubted !== this.#isDoubted
+    if (all.size === 0 && called === '' && !hasChanged) return
+    this.#isDoubted = isDoubted
     if (own.length > 0) this.onSettled(own)
     if (all.size > 0) this.onNew([...all])
     this.#thread.post({
       accounts,
       ...(booked !== '' && { booked }),
       ...(called !== '' && { called }),
+      ...(hasChanged && { isDoubted }),
     })
     this.#own.clear()
     this.#unread.clear()
@@ -138,6 +147,7 @@ export class UsageIndex {
   #onReport(report: UsageReport): void {
     const { log } = this.#options
     if ('lag' in report) this.lag = report.lag
+    else if ('lacks' in report) this.#options.lacks(report.lacks)
     else if ('warning' in report) {
       const message = `the index of usage is behind: ${report.warning}`
       if (this.#lines.admits(message, performance.now())) log.warn(message)

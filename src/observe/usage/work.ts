@@ -12,12 +12,12 @@ import { chargeOf, rowsIn, type ChargeOfCall } from './charge.ts'
 import {
   LedgerIndex,
   type Checked,
-  type ChainsChecked,
   NO_CHAIN,
   type UsageDifference,
   wholeOf,
   type Halves,
 } from './ledger-index.ts'
+import { Proof, type ChainsChecked, type MissingBooking, type MissingMoney } from './proof.ts'
 import { answerUsage, type TooLarge, type UsageAnswer, type UsageQuery } from './query.ts'
 import {
   unitOf,
@@ -73,6 +73,7 @@ interface Opened {
   readonly announcements: OpenAnnouncements | undefined
   readonly reader: LedgerReader
   readonly index: LedgerIndex
+  readonly proof: Proof
 }
 
 /** Opens tables and ledger with the first message. */
@@ -82,13 +83,22 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
   #timer: NodeJS.Timeout | undefined
   #exchanging: NodeJS.Timeout | undefined
   #ticks = 0
+  #isDoubted = false
 
   constructor(options: WorkOptions) {
     this.#options = options
   }
 
-  take({ accounts, booked, called }: UsageNotice): void {
-    this.#use(({ index, called: tables, shared }) => {
+  take({ accounts, booked, called, isDoubted }: UsageNotice): void {
+    const wasDoubted = this.#isDoubted
+    this.#isDoubted = isDoubted ?? wasDoubted
+    this.#use(async ({ index, called: tables, shared }) => {
+      index.isFrozen = this.#isDoubted
+      // Another ledger, or an older one, was accepted; or the right one is back.
+      if (wasDoubted && !this.#isDoubted) {
+        await index.open()
+        this.#compare(index)
+      }
       if (called !== undefined && shared) shared.add(called)
       else if (called !== undefined) tables.add(callsIn(called))
       if (booked !== undefined) index.book(rowsIn(booked))
@@ -98,7 +108,7 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
 
   async answer(question: UsageQuestion): Promise<unknown> {
     const opened = await this.#open()
-    const { index, called, tables } = opened
+    const { index, called, tables, proof } = opened
     const proven = <Result>(checked: Checked, result: Result): Proven<Result> => ({
       result,
       checked,
@@ -137,9 +147,11 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
     if ('verify' in question) return proven(await index.verify(), undefined)
     if ('chains' in question) {
       await index.check(undefined, Infinity, true)
-      return index.chains(unitOf('month', question.chains))
+      return proof.chains(unitOf('month', question.chains))
     }
-    if ('checkChains' in question) return index.checkChains(question.checkChains)
+    if ('missing' in question) return proof.missing()
+    if ('missingBookings' in question) return proof.missingBookings()
+    if ('checkChains' in question) return proof.checkChains(question.checkChains)
     return index.rebuild()
   }
 
@@ -176,14 +188,17 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
       tables = openTables(folder)
       const { db } = tables
       const differs = (differences: readonly UsageDifference[]) => report({ differences })
-      const index = new LedgerIndex({ db, reader, pageRows, now, differs })
+      const lacks = (account: string) => report({ lacks: account })
+      const index = new LedgerIndex({ db, reader, pageRows, now, differs, lacks })
+      index.isFrozen = this.#isDoubted
       await index.open()
       // Questions that are not about all accounts need not wait for it.
       this.#compare(index)
       this.#timer ??= setInterval(() => this.#tick(), TICK_MS).unref()
       const called = new CalledTables(db)
       const shared = announcements && new SharedCalls(announcements.announcements, db, called)
-      const opened = { tables, called, shared, announcements, reader, index }
+      const proof = new Proof({ db, reader, pageRows })
+      const opened = { tables, called, shared, announcements, reader, index, proof }
       if (shared) this.#exchanging ??= setInterval(() => void exchange(opened), EXCHANGE_MS).unref()
       return opened
     } catch (error) {
@@ -202,6 +217,7 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
     this.#ticks++
     this.#use(({ index, tables: { db } }) => {
       this.#options.report({ lag: index.lag })
+      index.lookAgain()
       if (this.#ticks % COMPARE_TICKS !== 0) return
       const oldest = unitOf('hour', this.#options.now()) - KEPT_HOURS
       for (const table of HOURS) {
@@ -631,6 +647,8 @@ export interface UsageNotice {
   readonly accounts?: readonly string[]
   readonly booked?: string
   readonly called?: string
+  /** Whether the ledger is not the one that was used until now; absent where that has not changed. */
+  readonly isDoubted?: boolean
 }
 
 /** The accounts of an answer; absent for all. They are compared with the ledger first. */
@@ -671,12 +689,15 @@ export interface UsageQuestions {
   lastUsed: { readonly ask: readonly AccountKey[] | 'all'; readonly answer: readonly LastUse[] }
   verify: { readonly ask: true; readonly answer: Proven<undefined> }
   /** Chains of accounts with rows in the month of a moment, ms since epoch, or later. */
-  chains: { readonly ask: number; readonly answer: ReturnType<LedgerIndex['chains']> }
+  chains: { readonly ask: number; readonly answer: ReturnType<Proof['chains']> }
   /** Recomputes all chains. It asks with noted places by account. */
   checkChains: {
     readonly ask: ReadonlyMap<string, readonly NotedPoint[]>
     readonly answer: ChainsChecked
   }
+  /** What the tables have and the ledger has not: sums of accounts, and bookings. */
+  missing: { readonly ask: true; readonly answer: readonly MissingMoney[] }
+  missingBookings: { readonly ask: true; readonly answer: readonly MissingBooking[] }
   /** Reads the whole ledger again, in the background. */
   rebuild: { readonly ask: true; readonly answer: undefined }
 }
@@ -696,4 +717,5 @@ export type UsageQuestion = {
 export type UsageReport =
   | { readonly lag: number }
   | { readonly differences: readonly UsageDifference[] }
+  | { readonly lacks: string }
   | { readonly warning: string }

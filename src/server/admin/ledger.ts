@@ -39,6 +39,7 @@ export const ledgerRoutes: Routes = {
   '/prices/:id': { GET: needs('read', showPrices) },
   '/ledger/orphans': { GET: needs('read', listOrphans) },
   '/ledger/state': { GET: needs('read', async ({ runtime }) => stateOf(runtime)) },
+  '/ledger/missing': { GET: needs('read', listMissing) },
   '/ledger/accept': { POST: needs('config', accept) },
   '/ledger/outbox': { GET: needs('read', listOutbox) },
   '/ledger/outbox/:id': { DELETE: needs('config', dropWaiting) },
@@ -104,7 +105,7 @@ function filterIn(query: URLSearchParams): (row: LedgerRow) => boolean {
     at < to
 }
 
-async function stateOf({ ledger }: AdminRequest['runtime']): Promise<Answer> {
+async function stateOf({ ledger, usage }: AdminRequest['runtime']): Promise<Answer> {
   const { id = null, schema, engine, doubt, bytes } = await ledger.state()
   const shown = doubt && {
     kind: doubt.kind,
@@ -115,7 +116,24 @@ async function stateOf({ ledger }: AdminRequest['runtime']): Promise<Answer> {
     },
     message: ledger.health().doubt ?? null,
   }
-  return { body: { data: { id, schema, engine, bytes, doubt: shown ?? null } } }
+  const missing = doubt ? await missingIn(usage) : []
+  return { body: { data: { id, schema, engine, bytes, doubt: shown ?? null, missing } } }
+}
+
+/** What this gateway's index of usage has, and the ledger has not. */
+async function missingIn(usage: AdminRequest['runtime']['usage']) {
+  const accounts = (await usage?.ask('missing', true)) ?? []
+  return accounts.map(({ account, credits, costs }) => ({
+    account_id: account,
+    credits_usd: usdJson(credits),
+    costs_usd: usdJson(costs),
+  }))
+}
+
+/** Bookings that the ledger lacks, as items of an export. */
+async function listMissing({ runtime }: AdminRequest): Promise<Answer> {
+  const bookings = await indexOf(runtime).ask('missingBookings', true)
+  return { body: { data: bookings.map((one) => ({ ...one, cost: formatPico(one.cost) })) } }
 }
 
 const acceptance = v.strictObject({
@@ -128,6 +146,7 @@ async function accept(request: AdminRequest): Promise<Answer> {
   const { ledger } = request.runtime
   const accepted = read(acceptance, await bodyOf(request))
   const { doubt } = await ledger.state()
+  const missing = doubt ? await missingIn(request.runtime.usage) : []
   try {
     await ledger.accept(accepted)
   } catch (error) {
@@ -135,7 +154,7 @@ async function accept(request: AdminRequest): Promise<Answer> {
     throw error
   }
   const found = doubt?.found?.id ?? null
-  const after = { kind: accepted.kind, known: accepted.id, found }
+  const after = { kind: accepted.kind, known: accepted.id, found, missing }
   await note(request, { action: 'ledger.accept', object: 'ledger', after })
   return stateOf(request.runtime)
 }

@@ -450,6 +450,8 @@ export interface Ledger {
   health(): LedgerHealth
   /** Returns while calls may be admitted. Asked before a key is looked up. @throws Unavailable */
   assertOpen(): void
+  /** Told of an account whose rows a reader has seen, and that the store has lost for good: it is older then. */
+  suspect(account: string): void
   /** Resolves once the store was looked at anew: what it lacks is missing then. @throws Unavailable where it is in doubt, or away */
   confirm(): Promise<void>
   state(): Promise<LedgerState>

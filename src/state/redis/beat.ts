@@ -42,6 +42,8 @@ export class Beat {
   readonly #startedAt = performance.now()
   #doubt: Doubt | undefined
   #isAgreed = false
+  /** Whether the store is known to lack rows. */
+  #isSuspected = false
   /** The connection that the last beat was sent on. */
   #connectedAs = -1
   readonly #made = new Map<string, Made>()
@@ -126,6 +128,14 @@ export class Beat {
     if (exists) this.#made.set(key, { at: now, exists })
   }
 
+  /** An account lacks rows that were there: a server of a cluster is older. */
+  suspect(account: string): void {
+    if (this.#doubt || this.#isSuspected) return
+    this.#isSuspected = true
+    this.#options.log.error(`account ${account} has lost rows that this gateway has read`)
+    void this.now()
+  }
+
   /** Goes on with what is there. @throws StateChanged; Unavailable */
   async accept(accepted: AcceptedDoubt): Promise<void> {
     await this.again()
@@ -178,9 +188,11 @@ export class Beat {
     }
     const { known } = memory
     const mayLack = connections !== this.#connectedAs || answer.seen < (known?.beat ?? 0)
-    if (answer.what === 'agreed' && known && mayLack && !(await this.#hasAll())) {
+    const lacks = this.#isSuspected || (mayLack && !(await this.#hasAll()))
+    if (answer.what === 'agreed' && known && lacks) {
       answer = await this.#beat(true)
     }
+    this.#isSuspected = false
     this.#take(answer)
     this.#connectedAs = connections
     if (!this.#isAgreed) return

@@ -439,6 +439,10 @@ export class RedisLedger implements Ledger {
     if (!this.#outbox.ok) throw cannotBook()
   }
 
+  suspect(account: string): void {
+    this.#beat.suspect(account)
+  }
+
   confirm(): Promise<void> {
     return this.#beat.confirm()
   }

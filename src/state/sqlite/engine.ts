@@ -458,6 +458,9 @@ export class SqliteLedger implements Ledger {
     this.#check()
   }
 
+  /** The file is compared with what is known of it when it is opened. */
+  suspect(): void {}
+
   /** The file belongs to this process alone, so there is nothing to look at. */
   async confirm(): Promise<void> {
     this.#check()

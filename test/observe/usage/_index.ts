@@ -2,6 +2,7 @@
 import { onTestFinished, vi } from 'vitest'
 import { chargeOf, rowsIn, type BookedRow } from '../../../src/observe/usage/charge.ts'
 import { LedgerIndex, type UsageDifference } from '../../../src/observe/usage/ledger-index.ts'
+import { Proof } from '../../../src/observe/usage/proof.ts'
 import { answerUsage, type UsageAnswer } from '../../../src/observe/usage/query.ts'
 import { openTables } from '../../../src/observe/usage/work.ts'
 import type { Ledger, LedgerSource } from '../../../src/state/ledger/ledger.ts'
@@ -17,7 +18,17 @@ export async function openIndex(source: LedgerSource, tablesFolder: string, page
   const tables = openTables(tablesFolder)
   const told: UsageDifference[] = []
   const differs = (found: readonly UsageDifference[]) => void told.push(...found)
-  const index = new LedgerIndex({ db: tables.db, reader, pageRows, now: () => NOON, differs })
+  const lacking: string[] = []
+  const lacks = (account: string) => void lacking.push(account)
+  const index = new LedgerIndex({
+    db: tables.db,
+    reader,
+    pageRows,
+    now: () => NOON,
+    differs,
+    lacks,
+  })
+  const proof = new Proof({ db: tables.db, reader, pageRows })
   await index.open()
   await index.compare()
   let closed = false
@@ -47,7 +58,17 @@ export async function openIndex(source: LedgerSource, tablesFolder: string, page
     chargeOf(reader, tables.db, request, account)
   /** How often rows of the ledger were read. */
   const reads = vi.spyOn(reader, 'rows').mock.calls
-  return { index, told, usage, charge, close, reads, check: () => index.check(undefined, Infinity) }
+  return {
+    index,
+    proof,
+    lacking,
+    told,
+    usage,
+    charge,
+    close,
+    reads,
+    check: () => index.check(undefined, Infinity),
+  }
 }
 export type UsageQuery = Parameters<typeof answerUsage>[1]
 

@@ -59,19 +59,19 @@ describe('the chain of an account', () => {
     await reading.check()
     const expected = plain(chainsOf(await itemsOf(ledger)))
     expect(expected.acct?.n).toBe(11)
-    expect(plain(bringing.index.chains(0))).toEqual(expected)
-    expect(plain(reading.index.chains(0))).toEqual(expected)
+    expect(plain(bringing.proof.chains(0))).toEqual(expected)
+    expect(plain(reading.proof.chains(0))).toEqual(expected)
     await reading.close()
     await settle(ledger, 3n)
     const again = await openIndex(source, second)
     await again.check()
-    expect(plain(again.index.chains(0))).toEqual(plain(chainsOf(await itemsOf(ledger))))
+    expect(plain(again.proof.chains(0))).toEqual(plain(chainsOf(await itemsOf(ledger))))
   })
 
   it('names account, interval and number of rows where a column was changed, or a row is gone, new or moved', async () => {
     const { path, ledger } = await open()
     const source = { ...sourceOf(path), inode: inodeOf(path) }
-    const { index, check } = await openIndex(source, await folder({}))
+    const { proof, check } = await openIndex(source, await folder({}))
     await fill(ledger)
     await check()
     const items = (await itemsOf(ledger)).filter(
@@ -87,13 +87,13 @@ describe('the chain of an account', () => {
         ],
       ],
     ])
-    expect(await index.checkChains(seals)).toEqual({ accounts: 2, rows: 12, faults: [] })
+    expect(await proof.checkChains(seals)).toEqual({ accounts: 2, rows: 12, faults: [] })
     const db = new DatabaseSync(join(path, 'ledger.db'))
     const rows = db.prepare(`SELECT * FROM usage WHERE account = 'acct' ORDER BY seq`).all()
     const columns = ['kind', 'request', 'key', 'day', 'at', 'cost', 'actor', 'body']
     const faultAfter = async (change: () => void) => {
       change()
-      const { faults } = await index.checkChains(seals)
+      const { faults } = await proof.checkChains(seals)
       db.exec('BEGIN; DELETE FROM usage')
       for (const row of all) put(row)
       db.exec('COMMIT')
@@ -196,10 +196,10 @@ describe('the chain of an account', () => {
     const { path, ledger, records, audit } = await open()
     await fill(ledger)
     const source = { ...sourceOf(path), inode: inodeOf(path) }
-    const { index, check } = await openIndex(source, await folder({}))
+    const { proof, check } = await openIndex(source, await folder({}))
     await check()
     const ask = (async (_: 'chains', month: number) =>
-      index.chains(new Date(month).getUTCFullYear() * 12 + new Date(month).getUTCMonth())) as never
+      proof.chains(new Date(month).getUTCFullYear() * 12 + new Date(month).getUTCMonth())) as never
     const told: string[] = []
     const seals = (now: number) =>
       new Seals({
@@ -220,7 +220,7 @@ describe('the chain of an account', () => {
     const first = Date.UTC(2026, 5, 1, 1)
     await Promise.all([seals(first).seal(), seals(first).seal()])
     await seals(first + 3_600_000).seal()
-    const root = rootOf(index.chains(0))
+    const root = rootOf(proof.chains(0))
     expect(told).toEqual([`the ledger of 2026-05 is sealed: ${root}`])
     expect(await records.get('seal:acct:202605')).toEqual(
       chainsOf(await itemsOf(ledger)).get('acct'),

@@ -1,5 +1,5 @@
 /** The indexes of several gateways on one ledger in Redis. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { folder } from '../../_folder.ts'
 import { needRedis, open, pay, sharedServer } from '../../state/redis/_engine.ts'
 import { requestId } from '../../../src/state/ids.ts'
@@ -32,6 +32,39 @@ describe('the index of usage in Redis', () => {
     expect(await later.check()).toMatchObject({ agrees: true })
     expect(later.usage(['model']).totals.cost).toBe(78n * 1_000_003n)
     expect([...first.told, ...second.told, ...later.told]).toEqual([])
+  })
+
+  it('keeps what the ledger has lost, tells it, and doubts the ledger unless it comes back soon', async () => {
+    const server = await sharedServer()
+    const { ledger } = await open(server.url)
+    await pay(ledger)
+    await ledger.topUp({ account: 'acct', amount: 5n, reference: 'a', note: 'n', actor: 'token:t' })
+    const source = { driver: 'redis', url: server.url } as const
+    const { index, proof, check, lacking, told } = await openIndex(source, await folder({}))
+    await settle(ledger, 7n)
+    expect(await check()).toMatchObject({ agrees: true })
+    expect(await proof.missing()).toEqual([])
+    // One shard of a cluster is put back to before the credit.
+    await server.ask(async (client) => {
+      const [book, rows] = ['gw:{acct}:book', 'gw:{acct}:u']
+      expect(await client.exists(book, rows)).toBe(2)
+      const balance = BigInt((await client.hget(book, 'bal'))!) - 5n + 7n
+      await client.hset(book, { seq: 1, bal: `${balance}`, 's:L:key': '0' })
+      await client.xdel(rows, '2-0', '3-0')
+    })
+    await check()
+    expect(await proof.missing()).toEqual([{ account: 'acct', credits: 5n, costs: 7n }])
+    expect(await proof.missingBookings()).toMatchObject([
+      { kind: 'top-up', account: 'acct', request: 'a', cost: -5n, note: 'n', actor: 'token:t' },
+    ])
+    expect([lacking, told]).toEqual([[], []])
+    vi.useFakeTimers({ toFake: ['performance'] })
+    onTestFinished(() => void vi.useRealTimers())
+    vi.advanceTimersByTime(1_000_000)
+    index.lookAgain()
+    await vi.waitFor(() => expect(lacking).toEqual(['acct']))
+    ledger.suspect('acct')
+    await vi.waitFor(() => expect(ledger.health().doubt).toContain('ledger accept'))
   })
 
   it('does not read the rows that its own gateway brings, but those of others', async () => {
