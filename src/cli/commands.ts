@@ -585,6 +585,19 @@ export const COMMANDS: readonly Command[] = [
     run: async (args) => (await import('./ledger.ts')).importLedger(args),
   },
   {
+    name: 'ledger compact',
+    help: 'Fold old rows into daily totals and shrink the file, while no gateway runs. It needs as much free room as the file takes.',
+    options: {
+      before: {
+        value: 'day',
+        help: 'fold what is older than this day; default: state.retention. The last day folded is two days before',
+      },
+      ...DATA,
+      ...LOCAL,
+    },
+    run: async (args) => (await import('./ledger.ts')).compactLedger(args),
+  },
+  {
     name: 'ledger new',
     help: 'Begin a new ledger in a folder whose ledger is gone. What is there is kept under another name.',
     options: {

@@ -28,7 +28,8 @@ export function forCommand({ config, ...loaded }: LoadedConfig): LoadedConfig {
     )
   }
   const state = { ...config.state }
-  delete state.retention
+  // The type of what `redis` has by default.
+  delete (state as { retention?: number }).retention
   if ('copies' in state) delete state.copies
   return { ...loaded, config: { ...config, state } }
 }

@@ -1,14 +1,18 @@
 /**
- * `ledger export`, `ledger import` and `ledger new`. They open the state directly. A folder that a gateway uses cannot be opened; gateways
+ * `ledger export`, `ledger import`, `ledger compact` and `ledger new`. They open the state directly. A folder that a gateway uses cannot be opened; gateways
  * on Redis can keep running, because an entry with the same id is booked once.
  */
 import { open, rm } from 'node:fs/promises'
 import type { Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { statfsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import type { LoadedConfig } from '../config/config.ts'
 import { closeState, openState, type OpenState } from '../gateway/open-state.ts'
+import { DAY_MS } from '../state/ledger/book.ts'
+import { foldInto } from '../state/ledger/maintenance.ts'
 import { CannotOpen } from '../state/sqlite/file.ts'
-import { beginLedger } from '../state/sqlite/folder.ts'
+import { beginLedger, LEDGER_FILE } from '../state/sqlite/folder.ts'
 import { exportLines, importLines, LineError } from './archive/archive.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
@@ -64,6 +68,52 @@ export async function newLedger(args: Arguments): Promise<void> {
   } catch (error) {
     throw error instanceof CannotOpen ? new CommandError(error.message) : error
   }
+}
+
+/** Folds old rows, and gives the room of what is gone back to the disk. @throws ConfigError, CommandError */
+export async function compactLedger(args: Arguments): Promise<void> {
+  const { loaded } = await configurationOf(args)
+  needLedger(loaded.config)
+  const { state } = loaded.config
+  const before = boundOf(args.text.before, state)
+  if (state.driver === 'file') needRoom(state.path)
+  await withState(loaded, async ({ ledger, archive }) => {
+    const { bytes: bytesBefore } = await ledger.state()
+    const rows = before ? await foldInto(archive, ledger, before) : 0
+    await ledger.compact()
+    const { bytes } = await ledger.state()
+    const sizes = `${toMebibytes(bytesBefore)} before, ${toMebibytes(bytes)} now`
+    print(args, { rows, bytesBefore, bytes }, `Folded ${rows} rows. The ledger takes ${sizes}.\n`)
+  })
+}
+
+/** The bound of `--before`, or of the retention; undefined where there is neither. @throws CommandError for another text than a day */
+function boundOf(
+  text: string | undefined,
+  state: LoadedConfig['config']['state'],
+): Date | undefined {
+  if (text === undefined) {
+    const days = 'retention' in state ? state.retention : undefined
+    return days === undefined ? undefined : new Date(Date.now() - days * DAY_MS)
+  }
+  const at = Date.parse(text)
+  if (/^\d{4}-\d\d-\d\d$/.test(text) && new Date(at).toJSON()?.startsWith(text)) return new Date(at)
+  throw new CommandError(`--before ${text}: expected a day such as 2026-11-28.`)
+}
+
+/** SQLite writes the file anew beside it. @throws CommandError where there is no room for it */
+function needRoom(path: string): void {
+  const { size } = statSync(join(path, LEDGER_FILE))
+  const { bavail, bsize } = statfsSync(path)
+  if (bavail * bsize >= size) return
+  throw new CommandError(
+    `Compacting needs ${toMebibytes(size)} of free room in ${path}, and there are ${toMebibytes(bavail * bsize)}: ` +
+      'free some, or move the folder to a larger disk.',
+  )
+}
+
+function toMebibytes(bytes: number): string {
+  return `${(bytes / 2 ** 20).toFixed(1)} MiB`
 }
 
 /** @throws CommandError if the state cannot be opened */

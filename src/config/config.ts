@@ -99,6 +99,7 @@ const DATA = 'SLUICEGATE_DATA'
 const DATA_FOLDER = 'data'
 /** Where the request log is in the data folder. */
 const LOG_FOLDER = 'log'
+const ARCHIVE_FOLDER = 'archive'
 const DATA_EXTENSIONS = ['.yaml', '.yml', '.json']
 /** Name of the models file that need not be named. */
 const MODELS = 'models'
@@ -299,17 +300,30 @@ function placeState(
   if (state.driver === 'redis') {
     state.outbox = folder ? join(folder, 'outbox') : resolve(directory, state.outbox)
     log.path ??= join(folder ?? directory, LOG_FOLDER)
+    placeArchive(state, folder ?? directory, directory)
   }
   if (state.driver !== 'file') return []
   const configured = resolve(directory, state.path)
   state.path = folder ?? configured
   log.path ??= join(state.path, LOG_FOLDER)
+  placeArchive(state, state.path, directory)
   if (data) return []
   // Earlier versions kept the ledger of a package's own configuration inside the package.
   const packaged = file === builtIn && file.split(sep).includes('node_modules')
   const earlier = packaged ? [resolve(dirname(file), '..', DATA_FOLDER)] : []
   const places = [configured, resolve(directory, DATA_FOLDER), resolve(cwd, DATA_FOLDER)]
   return [...new Set([...places, ...earlier])].filter((place) => place !== state.path)
+}
+
+/** @param folder of the data. @param directory of the configuration */
+function placeArchive(
+  { archive }: Extract<Config['state'], { archive: unknown }>,
+  folder: string,
+  directory: string,
+): void {
+  if (archive === false) return
+  archive.path =
+    archive.path === undefined ? join(folder, ARCHIVE_FOLDER) : resolve(directory, archive.path)
 }
 
 /** The origins of values that are not written in a file, by their paths. */

@@ -244,12 +244,21 @@ const log = v.strictObject({
 })
 
 const RETENTION = 'a whole number of days from 2 to 36500'
+const archive = v.union([
+  v.literal(false),
+  v.strictObject({
+    path: v.optional(text('a path')),
+    keep: v.optional(number(1, 36_500, 'a whole number of days from 1 to 36500'), 400),
+    size: v.optional(size, '1gib'),
+  }),
+])
 const state = v.variant('driver', [
   v.strictObject({ driver: v.literal('memory') }),
   v.strictObject({
     driver: v.optional(v.literal('file'), 'file'),
     path: v.optional(text('a path'), './data'),
     retention: v.optional(number(2, 36_500, RETENTION)),
+    archive: v.optional(archive, {}),
     copies: v.optional(number(2, 366, 'a whole number of copies from 2 to 366')),
   }),
   v.strictObject({
@@ -257,7 +266,8 @@ const state = v.variant('driver', [
     url: nodes,
     outbox: v.optional(text('a path'), './outbox'),
     outboxLimit: v.optional(size, '1gib'),
-    retention: v.optional(number(2, 36_500, RETENTION)),
+    retention: v.optional(number(2, 36_500, RETENTION), 31),
+    archive: v.optional(archive, {}),
   }),
 ])
 

@@ -9,9 +9,11 @@ import type { Announcements } from '../state/announcements.ts'
 import type { Audit } from '../state/audit.ts'
 import type { Ledger, LedgerReader, LedgerSource } from '../state/ledger/ledger.ts'
 import type { Records } from '../state/records.ts'
+import { Archive } from '../state/ledger/archive.ts'
 import { openSqlite } from '../state/sqlite/engine.ts'
 import { LEDGER_FILE } from '../state/sqlite/folder.ts'
 import { openMemory } from '../state/sqlite/memory.ts'
+import { packageVersion } from './version.ts'
 
 /** State that outlives a gateway. */
 export interface OpenState {
@@ -24,6 +26,8 @@ export interface OpenState {
   readonly announcements?: Announcements
   /** Rows of the ledger, for readers beside the engine. */
   readonly source: LedgerSource | LedgerReader
+  /** Takes rows before they are folded; absent where none are kept. */
+  readonly archive?: Archive | undefined
 }
 
 /** Opens records and ledger; the caller closes them. @param gateway the id of the one that opens them. @throws ConfigError when they cannot be opened */
@@ -35,27 +39,39 @@ export async function openState(
   if (state.driver === 'file') {
     refuseOtherLedger(file, state.path, otherDataFolders)
     const { path, retention: retentionDays, copies } = state
-    const opened = await openSqlite({ path, retentionDays, copies, log })
+    const archive = archiveOf(state.archive, log)
+    const opened = await openSqlite({ path, retentionDays, archive, copies, log })
     const ledgerFile = join(path, LEDGER_FILE)
     const source = { driver: 'file', file: ledgerFile, inode: statSync(ledgerFile).ino } as const
-    return { ...opened, source }
+    return { ...opened, source, archive }
   }
   if (state.driver === 'redis') {
     // Imported on demand: its client is an optional package.
     const { openRedis } = await import('../state/redis/engine.ts')
     const { url, outbox, outboxLimit, retention: retentionDays } = state
+    const archive = archiveOf(state.archive, log)
     const opened = await openRedis({
       url,
+      archive,
       outbox,
       outboxLimit,
       retentionDays,
       log,
       ...(gateway && { gateway }),
     })
-    return { ...opened, source: { driver: 'redis', url } }
+    return { ...opened, source: { driver: 'redis', url }, archive }
   }
   const { reader, ...opened } = openMemory({ log })
   return { ...opened, source: reader }
+}
+
+function archiveOf(
+  settings: Extract<LoadedConfig['config']['state'], { archive: unknown }>['archive'],
+  log: ConsolaInstance,
+): Archive | undefined {
+  if (settings === false || settings.path === undefined) return undefined
+  const { path: folder, keep: keepDays, size: sizeBytes } = settings
+  return new Archive({ folder, keepDays, sizeBytes, release: packageVersion(), log })
 }
 
 /** Refuses to begin a ledger at zero because another folder was chosen by accident. @throws ConfigError that names both folders */

@@ -86,7 +86,15 @@ describe('an absent member', () => {
         size: 2147483648,
         content: { enabled: false, keep: 7, sample: 1 },
       },
-      state: { driver: 'file', path: expect.stringMatching(/^\/.*\/data$/) },
+      state: {
+        driver: 'file',
+        path: expect.stringMatching(/^\/.*\/data$/),
+        archive: {
+          path: expect.stringMatching(/^\/.*\/data\/archive$/),
+          keep: 400,
+          size: 2 ** 30,
+        },
+      },
       providers: {},
       models: {},
       prices: { packaged: true, markup: '1', lists: {} },
@@ -628,7 +636,7 @@ describe('the environment', () => {
 
   it('keeps state in the folder that a variable names, where no driver is named', async () => {
     const { config } = await load({}, { SLUICEGATE__STATE__PATH: '/var/lib/gateway' })
-    expect(config.state).toEqual({ driver: 'file', path: '/var/lib/gateway' })
+    expect(config.state).toMatchObject({ driver: 'file', path: '/var/lib/gateway' })
     const { config: written } = await load({ state: { retention: 30 } })
     expect(written.state).toMatchObject({ driver: 'file', retention: 30 })
   })

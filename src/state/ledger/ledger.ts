@@ -447,6 +447,8 @@ export interface Ledger {
    * @param take gets all these rows before they go. @returns the number of rows that went
    */
   fold(before: Date, take?: TakeRows): Promise<number>
+  /** Gives the room of folded rows back, where the store keeps it; nothing else is written meanwhile. */
+  compact(): Promise<void>
   health(): LedgerHealth
   /** Returns while calls may be admitted. Asked before a key is looked up. @throws Unavailable */
   assertOpen(): void

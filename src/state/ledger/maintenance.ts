@@ -1,11 +1,12 @@
 /** Daily work beside a ledger in use, also at the start: checks and verifies it, folds old rows, copies it, updates statistics. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { formatPico } from '../../money/money.ts'
+import type { Archive } from './archive.ts'
 import { DAY_MS } from './book.ts'
 import type { Ledger, Log } from './ledger.ts'
 
 interface MaintenanceOptions {
-  readonly ledger: Pick<Ledger, 'verify' | 'fold' | 'health'>
+  readonly ledger: Pick<Ledger, 'verify' | 'fold' | 'health' | 'state'>
   /** Checks the file, where there is one. @returns whether it is sound; otherwise the rest of the work is left out */
   readonly check?: () => Promise<boolean>
   /** Whether the ledger is verified. A store that several gateways share is too large for that. */
@@ -16,6 +17,8 @@ interface MaintenanceOptions {
   readonly optimize?: () => Promise<void>
   /** Days after which usage rows are folded. Absent: never. */
   readonly retentionDays?: number | undefined
+  /** Takes rows before they are folded. */
+  readonly archive?: Pick<Archive, 'append' | 'prune'> | undefined
   /** ms since epoch */
   readonly now: () => number
   readonly log: Log
@@ -24,6 +27,17 @@ interface MaintenanceOptions {
 const WEEK_DAYS = 7
 /** Most discrepancies that are logged one by one. */
 const MAX_LOGGED = 10
+
+/** Folds a ledger. @returns the number of rows that went */
+export async function foldInto(
+  archive: Pick<Archive, 'append'> | undefined,
+  ledger: Pick<Ledger, 'fold' | 'state'>,
+  before: Date,
+): Promise<number> {
+  if (!archive) return ledger.fold(before)
+  const { id = '' } = await ledger.state()
+  return ledger.fold(before, (month, lines) => archive.append(month, lines, id))
+}
 
 const WORK_MS = 20
 const REST_MS = 80
@@ -90,9 +104,11 @@ export class Maintenance {
   }
 
   async #fold(): Promise<void> {
-    const { ledger, retentionDays, now, log } = this.#options
+    const { ledger, retentionDays, archive, now, log } = this.#options
     if (retentionDays === undefined) return
-    const rows = await ledger.fold(new Date(now() - retentionDays * DAY_MS))
+    const before = new Date(now() - retentionDays * DAY_MS)
+    const rows = await foldInto(archive, ledger, before)
+    await archive?.prune(now())
     if (rows > 0) log.info(`${rows} usage rows older than ${retentionDays} days were folded`)
   }
 

@@ -21,6 +21,7 @@ import {
 } from '../ledger/book.ts'
 import { inDoubt } from '../ledger/doubt.ts'
 import { checkAmount, type Pico } from '../../money/money.ts'
+import type { Archive } from '../ledger/archive.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
 import {
   ACCOUNT,
@@ -82,6 +83,8 @@ interface RedisOptions {
   readonly outboxLimit?: number
   /** Days after which usage rows are folded, by any gateway. Absent: never. */
   readonly retentionDays?: number | undefined
+  /** Takes rows before they are folded. */
+  readonly archive?: Archive | undefined
   /** The id of this gateway; others ask by it whether its settlements are booked. */
   readonly gateway?: string
   readonly log: Log
@@ -104,6 +107,7 @@ export async function openRedis({
   outbox,
   outboxLimit,
   retentionDays,
+  archive,
   gateway = randomId('gw_'),
   log,
   clock = STORE_CLOCK,
@@ -131,7 +135,7 @@ export async function openRedis({
       file.close()
       throw error
     })
-    const ledger = new RedisLedger(connection, file, { beat, gateway, retentionDays, log })
+    const ledger = new RedisLedger(connection, file, { beat, gateway, retentionDays, archive, log })
     const announcements = new RedisAnnouncements(connection)
     return { ledger, records, storage, audit: new RedisAudit(connection), announcements }
   } catch (error) {
@@ -164,8 +168,9 @@ export class RedisLedger implements Ledger {
       beat,
       gateway,
       retentionDays,
+      archive,
       log,
-    }: Pick<RedisOptions, 'retentionDays' | 'log'> & { beat: Beat; gateway: string },
+    }: Pick<RedisOptions, 'retentionDays' | 'archive' | 'log'> & { beat: Beat; gateway: string },
   ) {
     this.#connection = connection
     this.#beat = beat
@@ -187,7 +192,14 @@ export class RedisLedger implements Ledger {
       log,
     })
     const now = () => Date.now()
-    this.#maintenance = new Maintenance({ ledger: this, verifies: false, retentionDays, now, log })
+    this.#maintenance = new Maintenance({
+      ledger: this,
+      verifies: false,
+      retentionDays,
+      archive,
+      now,
+      log,
+    })
     beat.onOpen(() => {
       this.#releaseAgain()
       this.#outbox.replay()
@@ -400,6 +412,9 @@ export class RedisLedger implements Ledger {
   }
 
   /** @throws RangeError for an invalid date */
+  /** Redis keeps no room for what is gone. */
+  async compact(): Promise<void> {}
+
   async fold(before: Date, take?: TakeRows): Promise<number> {
     const now = (await this.#state(CLOCK_ACCOUNT, '')).at(-1)
     return this.#history.fold(before, Number(now), take)

@@ -53,6 +53,7 @@ import {
   type LedgerState,
   SCHEMA,
 } from '../ledger/ledger.ts'
+import type { Archive } from '../ledger/archive.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
 import type { Audit } from '../audit.ts'
 import { StoredRecords, type Records } from '../records.ts'
@@ -81,6 +82,8 @@ interface SqliteOptions {
   readonly path: string
   /** Days after which usage rows are folded. Absent: never. */
   readonly retentionDays?: number | undefined
+  /** Takes rows before they are folded. */
+  readonly archive?: Archive | undefined
   /** Number of dated copies that are kept. Absent: none is made. */
   readonly copies?: number | undefined
   readonly log: Log
@@ -105,6 +108,7 @@ const AUDITED_ACCOUNTS = 100
 export async function openSqlite({
   path,
   retentionDays,
+  archive,
   copies,
   log,
   now = () => Date.now(),
@@ -132,6 +136,7 @@ export async function openSqlite({
     exportItems,
     openHistory: (signal) => openHistory(join(folder, LEDGER_FILE), signal),
     retentionDays,
+    archive,
     rolledBack,
     doubt,
     place: folder,
@@ -194,6 +199,7 @@ export class SqliteLedger implements Ledger {
     readonly exportItems: () => AsyncIterable<LedgerItem>
     readonly openHistory: (signal: AbortSignal) => Promise<HistoryReader>
     readonly retentionDays?: number | undefined
+    readonly archive?: Archive | undefined
     readonly rolledBack?: number
     readonly doubt?: Doubt | undefined
     /** Folder of the file; absent for a ledger in memory. */
@@ -239,6 +245,7 @@ export class SqliteLedger implements Ledger {
       ...(copy && { copy: () => this.#reads(copy) }),
       optimize: () => client.read('optimize'),
       retentionDays,
+      archive: parts.archive,
       now: () => clock.now(),
       log,
     })
@@ -464,6 +471,10 @@ export class SqliteLedger implements Ledger {
   /** The file belongs to this process alone, so there is nothing to look at. */
   async confirm(): Promise<void> {
     this.#check()
+  }
+
+  async compact(): Promise<void> {
+    await this.#client.read('compact', this.#clock.now())
   }
 
   async state(): Promise<LedgerState> {

@@ -67,7 +67,13 @@ const CHOOSE = 'Choose another folder with --data or SLUICEGATE_DATA.'
 /** Names that identify a folder as a gateway's. */
 const OWN_FILES: ReadonlySet<string> = new Set([LEDGER_FILE, OWNER_FILE, COPIES, 'admin-token'])
 /** Names of a gateway that other programs have too: they do not identify a folder. */
-const COMMON_FILES: ReadonlySet<string> = new Set(['cache', 'log', 'outbox', 'lost+found'])
+const COMMON_FILES: ReadonlySet<string> = new Set([
+  'archive',
+  'cache',
+  'log',
+  'outbox',
+  'lost+found',
+])
 /** Suffixes that SQLite adds to the name of a database for the files beside it. */
 const PARTS = ['', '-wal', '-shm']
 

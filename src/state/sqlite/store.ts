@@ -108,6 +108,7 @@ export type ReadName =
   | 'records'
   | 'recordKeys'
   | 'optimize'
+  | 'compact'
   | 'accept'
   | 'adopt'
   | 'size'
@@ -325,6 +326,12 @@ export class Store {
   /** Updates the database's statistics. A read command, because it runs outside a transaction. */
   optimize(): void {
     this.#db.exec('PRAGMA optimize')
+  }
+
+  /** Gives the room of removed rows back to the disk. A read command, because it runs outside a transaction. @param now ms since epoch */
+  compact(now: number): void {
+    this.#sql.expireRecords.run(now)
+    this.#db.exec('VACUUM; PRAGMA wal_checkpoint(TRUNCATE)')
   }
 
   /** Goes on with an older copy of a ledger. */

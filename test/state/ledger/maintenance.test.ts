@@ -8,7 +8,7 @@ import { openFolder } from '../../../src/state/sqlite/folder.ts'
 import { firstKept } from '../../../src/state/ledger/book.ts'
 import { History } from '../../../src/state/sqlite/reader.ts'
 import { Store } from '../../../src/state/sqlite/store.ts'
-import type { Ledger } from '../../../src/state/ledger/ledger.ts'
+import type { Ledger, LedgerState } from '../../../src/state/ledger/ledger.ts'
 import { configSchema } from '../../../src/config/schema.ts'
 import { folder } from '../../_folder.ts'
 import { createTestGateway, MOCK_CONFIG } from '../../_setup.ts'
@@ -123,7 +123,12 @@ describe('the maintenance of a ledger', () => {
     const verify = vi.fn(() => Promise.resolve([]))
     const optimize = vi.fn(() => Promise.resolve())
     const error = vi.fn()
-    const ledger = { fold, verify, health: () => ({ ok: true, outbox: 0, oldestMs: 0 }) }
+    const ledger = {
+      fold,
+      verify,
+      state: async () => ({ id: 'ledger_a' }) as LedgerState,
+      health: () => ({ ok: true, outbox: 0, oldestMs: 0 }),
+    }
     const log = { error, info: vi.fn(), warn: vi.fn() } as never
     const started = new Maintenance({
       ledger,
