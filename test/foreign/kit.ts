@@ -70,7 +70,7 @@ const options = { apiKey: 'k', baseURL: `${vendor.url}/v1` }
 const PRICES = { prompt: '0.000003', completion: '0.000015', input_cache_read: '0.0000003' }
 const at = (provider: string, more = {}) => ({
   pricing: PRICES,
-  capabilities: ['STREAMING' as const, 'TOOLS' as const],
+  capabilities: ['STREAMING' as const, 'TOOLS' as const, 'VISION' as const],
   context_length: 9000,
   deployments: [{ provider, model: 'theirs', options: more }],
 })

@@ -8,7 +8,9 @@ import asyncio
 import importlib.metadata
 import json
 import os
+import subprocess
 import sys
+import tempfile
 
 MODELS = ["m/chat", "m/claude", "m/responses"]
 QUESTION = "Weather in Paris?"
@@ -491,7 +493,63 @@ def add_strands(name, make, Agent, tool, ContextWindowOverflowException):
         raises(ContextWindowOverflowException, lambda: asyncio.run(ask()), "9000")
 
 
+def crewai_cases():
+    os.environ.update(CREWAI_DISABLE_TELEMETRY="true", OTEL_SDK_DISABLED="true")
+    from crewai import LLM
+    from crewai.utilities.exceptions.context_window_exceeding_exception import (
+        LLMContextLengthExceededError,
+    )
+
+    def client(place, model):
+        return LLM(model=f"openai/{model}", base_url=place.base_url, api_key=place.key)
+
+    @case("crewai loop")
+    def loop(place, model):
+        found = client(place, model).call(
+            QUESTION, tools=CHAT_TOOLS, available_functions={"look": look}
+        )
+        same(found, RESULT)
+
+    @case("crewai chat")
+    def chat(place, model):
+        same(client(place, model).call(QUESTION), WARM)
+
+    @case("crewai full context")
+    def full(place, model):
+        ask = lambda: client(place, model).call("too-long")
+        raises(LLMContextLengthExceededError, ask, "9000")
+
+
+def aider_cases():
+    def ask(place, model, message):
+        command = [os.path.join(os.path.dirname(sys.executable), "aider"), "--model"]
+        command += [f"openai/{model}", "--message", message, "--no-git", "--yes-always"]
+        command += "--no-check-update --no-show-model-warnings --analytics-disable".split()
+        command += "--no-gitignore --edit-format ask --map-tokens 0".split()
+        keys = {"OPENAI_API_KEY": place.key, "OPENAI_API_BASE": place.base_url}
+        with tempfile.TemporaryDirectory() as home:
+            done = subprocess.run(
+                command,
+                env={**os.environ, **keys, "HOME": home, "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+                cwd=home,
+                capture_output=True,
+                text=True,
+                timeout=50,
+            )
+        return done.stdout + done.stderr
+
+    @case("aider question")
+    def question(place, model):
+        has(ask(place, model, QUESTION), WARM)
+
+    @case("aider full context")
+    def full(place, model):
+        has(ask(place, model, "too-long"), "has hit a token limit")
+
+
 ENVIRONMENTS = {
+    "aider": [aider_cases],
+    "crewai": [crewai_cases],
     "current": [
         openai_cases,
         anthropic_cases,
