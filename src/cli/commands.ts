@@ -598,6 +598,18 @@ export const COMMANDS: readonly Command[] = [
     run: async (args) => (await import('./ledger.ts')).compactLedger(args),
   },
   {
+    name: 'ledger unsent',
+    help: 'Print what gateways that have ended left in the outbox, as a file for "ledger import".',
+    options: { ...DATA, ...LOCAL },
+    run: async (args) => (await import('./ledger.ts')).unsentSettlements(args),
+  },
+  {
+    name: 'ledger send',
+    help: 'Deliver what gateways that have ended left in the outbox, and exit.',
+    options: { ...DATA, ...LOCAL },
+    run: async (args) => (await import('./ledger.ts')).sendOutbox(args),
+  },
+  {
     name: 'ledger new',
     help: 'Begin a new ledger in a folder whose ledger is gone. What is there is kept under another name.',
     options: {

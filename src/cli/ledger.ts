@@ -1,5 +1,5 @@
 /**
- * `ledger export`, `ledger import`, `ledger compact` and `ledger new`. They open the state directly. A folder that a gateway uses cannot be opened; gateways
+ * `ledger export`, `import`, `compact`, `new`, `unsent` and `send`. They open the state directly. A folder that a gateway uses cannot be opened; gateways
  * on Redis can keep running, because an entry with the same id is booked once.
  */
 import { open, rm } from 'node:fs/promises'
@@ -7,9 +7,11 @@ import type { Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { LoadedConfig } from '../config/config.ts'
 import { closeState, openState, type OpenState } from '../gateway/open-state.ts'
 import { DAY_MS } from '../state/ledger/book.ts'
+import { bookableRow } from '../state/ledger/deferred.ts'
 import { foldInto } from '../state/ledger/maintenance.ts'
 import { CannotOpen } from '../state/sqlite/file.ts'
 import { beginLedger, LEDGER_FILE } from '../state/sqlite/folder.ts'
@@ -114,6 +116,60 @@ function needRoom(path: string): void {
 
 function toMebibytes(bytes: number): string {
   return `${(bytes / 2 ** 20).toFixed(1)} MiB`
+}
+
+/**
+ * Prints settlements that gateways which have ended have left in the outbox, as a file for `ledger import`. @throws ConfigError,
+ * CommandError if the folder cannot be read
+ */
+export async function unsentSettlements(args: Arguments): Promise<void> {
+  const { outbox } = needOutbox((await configurationOf(args)).loaded)
+  const { OutboxFile } = await import('../state/redis/outbox.ts')
+  let rows: string[]
+  try {
+    rows = OutboxFile.left(outbox).map(bookableRow)
+  } catch (error) {
+    throw new CommandError(`${outbox} cannot be read: ${(error as Error).message}.`)
+  }
+  const header = JSON.stringify({ kind: 'export', version: 2, at: Date.now() })
+  const lines = [header, ...rows, JSON.stringify({ kind: 'end', lines: rows.length + 2 })]
+  print(
+    args,
+    rows.map((row) => JSON.parse(row)),
+    `${lines.join('\n')}\n`,
+  )
+}
+
+/** Delivers the outbox of gateways that have ended. @throws ConfigError, CommandError where some of it could not be delivered */
+export async function sendOutbox(args: Arguments): Promise<void> {
+  const { loaded } = await configurationOf(args)
+  const { outbox } = needOutbox(loaded)
+  await withState(loaded, async ({ ledger }) => {
+    const before = ledger.health().outbox
+    const until = performance.now() + SEND_MS
+    while (ledger.health().outbox > 0 && performance.now() < until) await sleep(POLL_MS)
+    const { outbox: left, doubt } = ledger.health()
+    const quarantined = ledger.quarantined().length
+    const sent = before - left
+    print(args, { sent, left, quarantined }, `Sent ${sent} settlements, ${left} are left.\n`)
+    if (left > 0) {
+      throw new CommandError(doubt ?? `Redis does not take them: they are still in ${outbox}.`)
+    }
+    if (quarantined > 0) {
+      const many = `${quarantined} are too old to be sent safely`
+      throw new CommandError(`${many}: see "ledger outbox" of a gateway on this folder.`)
+    }
+  })
+}
+
+/** How long Redis may take for an outbox. */
+const SEND_MS = 60_000
+const POLL_MS = 50
+
+/** @throws CommandError for a state without an outbox */
+function needOutbox({ config: { state } }: LoadedConfig): { readonly outbox: string } {
+  if (state.driver === 'redis') return state
+  throw new CommandError(`state.driver is "${state.driver}": only "redis" has an outbox.`)
 }
 
 /** @throws CommandError if the state cannot be opened */

@@ -6,6 +6,10 @@ import * as cli from '../_cli.ts'
 import { ask, keyIn, type Running } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { hello } from '../_setup.ts'
+import { openRedis } from '../../src/state/redis/engine.ts'
+import { OutboxFile } from '../../src/state/redis/outbox.ts'
+import { needRedis, sharedServer } from '../state/redis/_engine.ts'
+import { settlement, SILENT, USAGE } from '../state/sqlite/_engine.ts'
 
 const CONFIG = `
 server: { port: 0 }
@@ -201,5 +205,40 @@ describe('commands on a data folder', () => {
     const cwd = await place('state: { driver: memory }\n')
     const { code, err } = await call(cwd, 'accounts', 'list', '--data', 'data')
     expect([code, err]).toEqual([1, expect.stringContaining('state.driver is "memory"')])
+  })
+})
+
+describe('what a killed gateway left in its outbox', () => {
+  needRedis()
+
+  it('is printed for an import, and sent, and both together charge it once', async () => {
+    const { url } = await sharedServer()
+    const cwd = await place(`state: { driver: redis, url: '${url}', outbox: ./outbox }\n`)
+    const { ledger, records } = await openRedis({ url, outbox: join(cwd, 'other'), log: SILENT })
+    await ledger.topUp({ account: 'acct', amount: 100n, reference: 'a' })
+    const { id } = await ledger.state()
+    await ledger.close()
+    await records.close()
+    const file = OutboxFile.open(join(cwd, 'outbox'))
+    const usage = { ...USAGE, at: Date.now() }
+    const left = { ...settlement('req_1', 7n), key: 'key', usage }
+    await file.append(left, id!)
+    expect(withoutHeader((await call(cwd, 'ledger', 'unsent')).out)).toMatch(
+      /^\{"kind":"end","lines":2\}/,
+    )
+    file.close()
+    const printed = await call(cwd, 'ledger', 'unsent')
+    expect(printed.out).toContain('"request":"req_1"')
+    await writeFile(join(cwd, 'lines.jsonl'), printed.out)
+    const sent = await call(cwd, 'ledger', 'send')
+    expect(sent.out).toBe('Sent 1 settlements, 0 are left.\n')
+    const imported = await call(cwd, 'ledger', 'import', 'lines.jsonl')
+    expect(imported.out).toContain('0 were new. Every sum equals its rows.')
+    const after = await openRedis({ url, outbox: join(cwd, 'other'), log: SILENT })
+    expect((await after.ledger.account('acct')).balance).toBe(93n)
+    await after.ledger.close()
+    await after.records.close()
+    const onFile = await call(await place(), 'ledger', 'send')
+    expect(onFile.err).toContain('only "redis" has an outbox')
   })
 })

@@ -502,6 +502,23 @@ export class OutboxFile {
     }
   }
 
+  /** Settlements in the files of a folder that no process has, quarantined ones included, oldest first in each. */
+  static left(folder: string): Settlement[] {
+    const names = readdirSync(folder).filter((name) => NAME.test(name))
+    return names.flatMap((name) => {
+      const path = join(folder, name)
+      const lock = lockFile(`${path}-owner`)
+      if (!lock) return []
+      try {
+        using db = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS })
+        const rows = db.prepare('SELECT seq, at, body FROM waiting ORDER BY seq').all()
+        return (rows as unknown as Row[]).map((row) => toPending(row).settlement)
+      } finally {
+        lock.close()
+      }
+    })
+  }
+
   static #claim(path: string, limitBytes: number): OutboxFile | undefined {
     const lock = lockFile(`${path}-owner`)
     if (!lock) return undefined
