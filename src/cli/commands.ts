@@ -4,7 +4,9 @@ import { KEY_SETTINGS } from '../server/admin/resources/key.ts'
 import { REQUEST_FILTERS } from '../server/admin/resources/request.ts'
 import type { Settings } from '../server/admin/resources/settings.ts'
 import { USAGE_FILTERS } from '../server/admin/resources/usage.ts'
+import type { Admin } from './admin.ts'
 import type { Arguments, Command, OptionSpecs } from './command.ts'
+import type { Noun } from './managed.ts'
 import { HEALTH } from './health-command.ts'
 
 // The commands for authors of plugins.
@@ -196,6 +198,117 @@ const SUBJECT = {
   help: 'only those of one actor, such as token:tok_0123456789abcdef',
 } as const
 
+// Vendors, models, search engines and sinks that are set up at run time.
+
+const CHANGE: OptionSpecs = {
+  'dry-run': { help: 'check everything, and change nothing' },
+  note: { value: 'text', help: 'why, for the history' },
+}
+const ENTRY: OptionSpecs = {
+  use: { value: 'plugin', help: 'a built-in plugin or a vendor, such as openai (required)' },
+  set: { value: 'name=value', help: 'an option of it; may be repeated' },
+  secret: {
+    value: 'name=source',
+    help: 'a secret option from standard input (=-), =env:NAME or =file:path; may be repeated',
+  },
+  ...CHANGE,
+}
+const MODEL: OptionSpecs = {
+  deployment: { value: 'provider/model', help: 'where calls go; may be repeated' },
+  price: {
+    value: 'name=value',
+    help: 'a price in USD per unit, such as prompt=0.0000025; may be repeated',
+  },
+  alias: { value: 'name', help: 'a further name; may be repeated' },
+  name: { value: 'text', help: 'its name for people' },
+  ...CHANGE,
+}
+const SERVED = {
+  value: 'which',
+  help: 'tests the vendor and serves its models: all, none, or names separated by commas',
+} as const
+
+/** The commands of one kind of entries. */
+function entryCommands(noun: Noun, one: string): Command[] {
+  const options = noun === 'models' ? MODEL : ENTRY
+  const more: OptionSpecs = noun === 'providers' ? { models: SERVED } : {}
+  const deployment = { deployment: { value: 'id', help: 'this one alone' } }
+  return [
+    ...(noun === 'models'
+      ? []
+      : [
+          entry(
+            `${noun} list`,
+            `List each ${one} that was set up at run time.`,
+            'listEntries',
+            noun,
+          ),
+          entry(`${noun} show`, `Show one ${one}, without its secrets.`, 'showEntry', noun, [
+            'name',
+          ]),
+        ]),
+    entry(
+      `${noun} add`,
+      `Set up a ${one}: it serves at once, on all gateways.`,
+      'addEntry',
+      noun,
+      ['name'],
+      { ...options, ...more },
+    ),
+    entry(`${noun} update`, `Change a ${one}.`, 'updateEntry', noun, ['name'], options),
+    entry(`${noun} remove`, `Remove a ${one}.`, 'removeEntry', noun, ['name'], CHANGE),
+    entry(
+      `${noun} test`,
+      `Test a ${one}.`,
+      'testEntry',
+      noun,
+      ['name'],
+      noun === 'models' ? deployment : {},
+    ),
+  ]
+}
+
+type EntryCommand =
+  | 'listEntries'
+  | 'showEntry'
+  | 'addEntry'
+  | 'updateEntry'
+  | 'removeEntry'
+  | 'testEntry'
+
+function entry(
+  name: string,
+  help: string,
+  run: EntryCommand,
+  noun: Noun,
+  names: readonly string[] = [],
+  options: OptionSpecs = {},
+): Command {
+  return connected(name, help, names, options, async (admin, args) =>
+    (await import('./managed.ts'))[run](noun, admin, args),
+  )
+}
+
+type LayerCommand =
+  | 'listOffers'
+  | 'exportConfig'
+  | 'listHistory'
+  | 'revertConfig'
+  | 'showSecret'
+  | 'rotateSecret'
+
+function layer(
+  name: string,
+  help: string,
+  run: LayerCommand,
+  names: readonly string[] = [],
+  options: OptionSpecs = {},
+): Command {
+  return connected(name, help, names, options, async (admin, args) =>
+    (await import('./managed.ts'))[run](admin, args),
+  )
+}
+
 export const COMMANDS: readonly Command[] = [
   {
     name: 'serve',
@@ -385,6 +498,28 @@ export const COMMANDS: readonly Command[] = [
   remote('config show', 'Show the settings of the running gateway.', 'showConfig', [], {
     all: { help: 'those with their default too' },
   }),
+  layer(
+    'config export',
+    'Print what was set up at run time as a configuration file.',
+    'exportConfig',
+  ),
+  layer('config history', 'List the changes of what is set up at run time.', 'listHistory'),
+  layer('config revert', 'Set up what was set up at a revision.', 'revertConfig', ['revision'], {
+    'dry-run': CHANGE['dry-run']!,
+  }),
+  ...entryCommands('providers', 'provider'),
+  layer('providers offers', 'List the models of a vendor, with their prices.', 'listOffers', [
+    'name',
+  ]),
+  ...entryCommands('models', 'model'),
+  ...entryCommands('engines', 'search engine'),
+  ...entryCommands('sinks', 'sink'),
+  layer(
+    'secret show',
+    'Show which key seals the secrets of the store, never the key.',
+    'showSecret',
+  ),
+  layer('secret rotate', 'Seal the secrets of the store with a new key.', 'rotateSecret'),
   remote('requests list', 'List the last calls, newest first.', 'listRequests', [], {
     ...REQUEST_FILTERS,
     ...RANGE,
@@ -625,7 +760,7 @@ export const COMMANDS: readonly Command[] = [
   ...PLUGIN_COMMANDS,
 ]
 
-type RemoteName = Exclude<keyof typeof import('./remote.ts'), 'connect'>
+type RemoteName = keyof typeof import('./remote.ts')
 
 function remote(
   name: string,
@@ -634,16 +769,35 @@ function remote(
   names: readonly string[] = [],
   options: OptionSpecs = {},
 ): Command {
+  const begins = run === 'createAccount'
+  return connected(
+    name,
+    help,
+    names,
+    options,
+    async (admin, args) => (await import('./remote.ts'))[run](admin, args),
+    begins,
+  )
+}
+
+/** A command that asks a gateway. @param begins whether it begins a ledger where there is none */
+function connected(
+  name: string,
+  help: string,
+  names: readonly string[],
+  options: OptionSpecs,
+  run: (admin: Admin, args: Arguments) => Promise<void>,
+  begins = false,
+): Command {
   return {
     name,
     help,
     arguments: names,
     options: { ...options, ...REMOTE },
-    run: async (args: Arguments) => {
-      const commands = await import('./remote.ts')
-      const admin = await commands.connect(args, run === 'createAccount')
+    run: async (args) => {
+      const admin = await (await import('./admin.ts')).connect(args, begins)
       try {
-        await commands[run](admin, args)
+        await run(admin, args)
       } finally {
         await admin.close()
       }

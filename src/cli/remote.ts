@@ -18,7 +18,6 @@ import {
 } from './settings.ts'
 import { ACCOUNT_SETTINGS } from '../server/admin/resources/account.ts'
 
-export { connect } from './admin.ts'
 export { diffPolicies, replayPolicy, testPolicy } from './policy.ts'
 export {
   createToken,

@@ -55,7 +55,11 @@ describe('three gateways on one Redis', () => {
     await expect
       .poll(async () => (await first.admin('GET', '/gateways')).data.map((one: any) => one.managed))
       .toEqual(
-        Array(3).fill({ kid: expect.stringMatching(/^[0-9a-f]{8}$/), revision: 1, error: null }),
+        Array.from({ length: 3 }, () => ({
+          kid: expect.stringMatching(/^[0-9a-f]{8}$/),
+          revision: 1,
+          error: null,
+        })),
       )
     const client = new Redis(url)
     const keys = await client.keys('*')
