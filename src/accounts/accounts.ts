@@ -404,6 +404,20 @@ export class Accounts {
     })
   }
 
+  /** Gives a key the secret that a configuration has for it. The previous one ends now. @throws as {@link Accounts.rotateKey} */
+  replaceSecret(
+    id: string,
+    given: { readonly secret?: string | undefined; readonly sha256?: string | undefined },
+    condition?: Condition<Key>,
+  ): Promise<Key> {
+    return this.#write(async () => {
+      const { sha256, start } = secretOf(given)
+      await this.#records.put(`hash:${sha256}`, await this.#placeOf(id))
+      const replace = (key: Key) => ({ ...refuseArchived(key), sha256, start, previous: undefined })
+      return this.#changeKey(id, replace, condition)
+    })
+  }
+
   /** The limits of the key, or the defaults. While the account is unpaid, those of the free tier apply where they are lower. */
   effectiveLimits(key: Key, paid: boolean, freeTier: FreeTierLimits): Limits {
     const { rpm, concurrency } = this.#limitsOf(key)

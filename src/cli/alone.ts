@@ -15,6 +15,7 @@ import {
   gatewayToServe,
   ofLedger,
   prepareState,
+  seedAgain,
   tell,
   warnOfConfiguration,
 } from './serving.ts'
@@ -50,9 +51,10 @@ export async function serveAlone(
     const report = await prepareState(gateway, isSeen, demo)
     const server = await openPort(gateway, where)
     using _freeing = freeStartMemory(gateway)
-    watcher = await keepUpToDate({ log, loaded, options }, (next) =>
-      withChangesLogged(gateway, () => gateway.reload(next)),
-    )
+    watcher = await keepUpToDate({ log, loaded, options }, async (next) => {
+      await withChangesLogged(gateway, () => gateway.reload(next))
+      if (!demo) await seedAgain(gateway)
+    })
     await tell({ gateway, report, server }, isTerminal)
     endDemo = demo?.begin(gateway, callableUrl(server.url))
     // Written now, because a process that is killed cannot write it.

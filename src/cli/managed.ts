@@ -192,7 +192,7 @@ async function change(admin: Admin, args: Arguments, changes: readonly object[])
 
 function outcomeOf({ revision, applied, models, prices, warnings }: any): string {
   const lines = [
-    applied ? `Revision ${revision} is in force.` : 'This is a dry run: nothing was changed.',
+    applied ? `Revision ${cell(revision)} is in force.` : 'This is a dry run: nothing was changed.',
     ...(['added', 'changed', 'removed'] as const).flatMap((what) =>
       models[what].length > 0 ? [`${what}: ${models[what].join(', ')}`] : [],
     ),

@@ -91,6 +91,13 @@ export async function prepareState(
   })
 }
 
+/** Applies the seed of a configuration that was loaded again. An account or key that cannot be made does not undo the rest. */
+export async function seedAgain(gateway: Gateway): Promise<void> {
+  const { config, log } = gateway.runtime
+  if (config.seed.accounts.length === 0) return
+  await seed(gateway).catch((error: Error) => log.error(error.message))
+}
+
 /** Prints the report of a start: for a person, or as a line of the log. @param isTerminal whether a person reads it */
 export async function tell(
   { gateway, report, server: { url } }: Serving,

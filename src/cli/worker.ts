@@ -24,6 +24,7 @@ import {
   gatewayToServe,
   ofLedger,
   prepareState,
+  seedAgain,
   tell,
   warnOfConfiguration,
 } from './serving.ts'
@@ -144,8 +145,10 @@ function takeConfigurations(
   channel.on('use', async () => {
     const use = () => prepared?.use()
     // What changes is the same for all.
-    if (isFirst) await withChangesLogged(gateway, use)
-    else use()
+    if (isFirst) {
+      await withChangesLogged(gateway, use)
+      await seedAgain(gateway)
+    } else use()
     prepared = undefined
   })
 }

@@ -563,6 +563,7 @@ const seedKey = v.pipe(
 )
 
 const seed = v.strictObject({
+  manage: v.optional(FLAG, false),
   accounts: v.optional(
     v.array(
       v.strictObject({

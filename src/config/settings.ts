@@ -1,6 +1,6 @@
 /** The effective settings of a configuration, as an operator may see them: each value and where it comes from. */
 import type { GenericSchema } from 'valibot'
-import { below, members, namesSecret } from '../errors/issues.ts'
+import { below, maskedAddress, members, namesSecret, secretsIn } from '../errors/issues.ts'
 import { formatPico } from '../money/money.ts'
 import type { LoadedConfig } from './config.ts'
 import type { Origin } from './origins.ts'
@@ -29,6 +29,13 @@ export function settingsOf({
   origins,
 }: Pick<LoadedConfig, 'config' | 'secrets' | 'origins'>): Setting[] {
   const found: Setting[] = []
+  // A text that is a secret elsewhere, such as a key in an address, is one wherever it stands.
+  const source = { path: [], value: config, secrets }
+  const hidden = secretsIn(source).filter((text) => text.length >= LEAST_CHARACTERS)
+  const clean = (value: unknown) =>
+    typeof value === 'string'
+      ? hidden.reduce((text, secret) => text.replaceAll(secret, '[secret]'), value)
+      : value
   const add = (path: readonly string[], value: unknown, isSecret: boolean) =>
     void found.push({ path: [...path], value, isSecret, origin: origins.of(path) })
   const walk = (path: string[], value: unknown, schemas: readonly GenericSchema[]) => {
@@ -37,7 +44,7 @@ export function settingsOf({
     if (typeof value === 'string' && (namesSecret(name) || secrets.has(path.join('.')))) {
       return add(path, value === '' ? NOT_SET : 'set', true)
     }
-    if (!isContainer(value)) return add(path, shown(value), false)
+    if (!isContainer(value)) return add(path, clean(shown(value)), false)
     const names = Object.keys(value).filter((key) => path.length !== 2 || !INTERNAL.has(key))
     const missing = members(schemas).filter((key) => isMissingSecret(key, value))
     if (names.length === 0 && missing.length === 0) return add(path, value, false)
@@ -53,6 +60,8 @@ export function settingsOf({
 }
 
 const NOT_SET = 'not set'
+/** Shorter texts occur in ordinary words. */
+const LEAST_CHARACTERS = 6
 
 /** A list or a plain object. A plugin is code, and shown by its name. */
 function isContainer(value: unknown): value is object {
@@ -66,7 +75,7 @@ function isMissingSecret(key: string, value: object): boolean {
 
 function shown(value: unknown): unknown {
   if (typeof value === 'bigint') return formatPico(value)
-  if (typeof value === 'string') return value.replace(/(:\/\/)[^/@\s]+@/, '$1[secret]@')
+  if (typeof value === 'string') return maskedAddress(value)
   if (typeof value === 'function') return 'a function'
   return typeof value === 'object' && value !== null && 'name' in value ? value.name : value
 }

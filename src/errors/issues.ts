@@ -106,11 +106,53 @@ export function didYouMean(word: string, known: readonly string[]): string {
   return known.length === 0 ? 'there are none' : `expected one of ${known.join(', ')}`
 }
 
+/** Parameters of addresses that are no secrets. */
+const PLAIN_PARAMETERS: ReadonlySet<string> = new Set([
+  'api-version',
+  'version',
+  'region',
+  'location',
+])
+
+/**
+ * A text as it may be shown, if it is an address: without user information, fragment, values of parameters, and segments of its
+ * path that may be keys, such as those of incoming webhooks.
+ */
+export function maskedAddress(text: string): string {
+  const parts = /^([a-z][a-z\d+.-]*:\/\/)([^/?#]*)([^?#]*)(\?[^#]*)?(#.*)?$/is.exec(text)
+  if (!parts) return text
+  const [, scheme = '', authority = '', path = '', query, fragment] = parts
+  const host = authority.replace(/^.*@/s, `${HIDDEN}@`)
+  const services = path.indexOf('/services/')
+  const segments = path.split('/').map((segment, index) => {
+    const isBehind = services >= 0 && path.split('/').indexOf('services') < index
+    return segment !== '' && (isBehind || isKeyLike(segment)) ? HIDDEN : segment
+  })
+  const parameters = query
+    ?.slice(1)
+    .split('&')
+    .map((pair) => {
+      const [name = '', ...value] = pair.split('=')
+      if (value.length === 0) return isKeyLike(name) ? HIDDEN : name
+      return PLAIN_PARAMETERS.has(name.toLowerCase()) ? pair : `${name}=${HIDDEN}`
+    })
+  const asked = parameters ? `?${parameters.join('&')}` : ''
+  return `${scheme}${host}${segments.join('/')}${asked}${fragment === undefined ? '' : `#${HIDDEN}`}`
+}
+
+const HIDDEN = '[secret]'
+
+/** Whether a segment is so long and mixed that it may be a key. */
+function isKeyLike(segment: string): boolean {
+  return segment.length >= 20 && /\d/.test(segment) && /[a-z]/i.test(segment)
+}
+
 /** A value as an error message shows it: short, and never the content of a list or an object. */
 export function show(value: unknown): string {
   if (value === undefined) return 'nothing'
   if (typeof value === 'string') {
-    return JSON.stringify(value.length > 60 ? `${value.slice(0, 59)}…` : value)
+    const shown = maskedAddress(value)
+    return JSON.stringify(shown.length > 60 ? `${shown.slice(0, 59)}…` : shown)
   }
   if (typeof value === 'number') return `the number ${value}`
   if (Array.isArray(value)) return 'a list'

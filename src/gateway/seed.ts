@@ -72,7 +72,11 @@ async function seedFrom(
     if (await made(`account "${id}"`, isThere, () => accounts.createAccount({ id, name }))) {
       created.accounts.push(id)
     } else {
-      warn(gateway, `account "${id}"`, nameDifference(name, await accounts.account(id)))
+      const stored = await accounts.account(id)
+      const members = nameDifference(name, stored)
+      await follow(gateway, `account:${id}`, members, async () => {
+        await accounts.changeAccount(id, { name }, BY_SEED)
+      })
     }
     // The reference makes the top-up idempotent, also after an interrupted start.
     if (credits !== undefined) await credit(gateway, id, credits)
@@ -80,18 +84,53 @@ async function seedFrom(
       const own = { id: key, name: keyName, secret, sha256 }
       const isMade = async () => (await accounts.key(key)) !== undefined
       const make = () => accounts.createKey(id, { ...toKeyChange(settings), ...own })
-      if (await made(`key "${key}"`, isMade, make)) created.keys.push(key)
-      else warn(gateway, `key "${key}"`, differences(id, own, settings, await accounts.key(key)))
+      if (await made(`key "${key}"`, isMade, make)) {
+        created.keys.push(key)
+        continue
+      }
+      const members = differences(id, own, settings, await accounts.key(key))
+      await follow(gateway, `key:${key}`, members, async () => {
+        if (members.includes('secret')) await accounts.replaceSecret(key, own, BY_SEED)
+        const isOther = members.some((member) => member !== 'secret')
+        if (isOther)
+          await accounts.changeKey(key, { ...toKeyChange(settings), name: keyName }, BY_SEED)
+      })
     }
   }
   return created
 }
 
-/** Tells the operator that the store has something else than the file, which has no effect then. */
-function warn({ runtime }: Gateway, what: string, members: readonly string[]): void {
+const BY_SEED = { by: 'seed' }
+
+/**
+ * Makes an object of the store what the file says, with `seed.manage`; tells the operator otherwise that the file has no effect.
+ * @param members that differ. A key stays in its account
+ */
+async function follow(
+  { runtime: { config, log, audit } }: Gateway,
+  object: string,
+  members: readonly string[],
+  change: () => Promise<void>,
+): Promise<void> {
+  const what = object.replace(/:(.*)$/, ' "$1"')
   if (members.length === 0) return
-  const message = `seed: ${what} differs from the store in ${members.join(', ')}; the store is used. Change it by the command line, the console or the API.`
-  runtime.log.warn(message)
+  if (!config.seed.manage || members.includes('account')) {
+    log.warn(
+      `seed: ${what} differs from the store in ${members.join(', ')}; the store is used. Set seed.manage: true to make it follow the file.`,
+    )
+    return
+  }
+  try {
+    await change()
+  } catch (error) {
+    if (!GatewayError.is(error)) throw error
+    log.warn(`seed: ${what} does not follow the file: ${error.message}`)
+    return
+  }
+  const changes = Object.fromEntries(members.map((member) => [member, { after: 'as the seed' }]))
+  const action = `${object.slice(0, object.indexOf(':'))}.update`
+  await audit.add({ actor: 'seed', actor_id: 'seed', address: '', action, object, changes })
+  log.info(`seed: ${what} follows the file in ${members.join(', ')}`)
 }
 
 function nameDifference(name: string | undefined, stored: Account | Key | undefined): string[] {

@@ -18,8 +18,12 @@ describe('from an empty folder', () => {
     const env = { ACME_KEY: PLANTED }
     const sluicegate = (...args: string[]) => call([...args, '--url', url], { cwd, env })
     const added = await sluicegate(
-      ...['providers', 'add', 'acme', '--use', 'openai-compatible'],
-      ...['--set', `baseURL=${upstream.url}/v1`, '--secret', 'apiKey=env:ACME_KEY'],
+      'providers',
+      'add',
+      'acme',
+      '--use=openai-compatible',
+      `--set=baseURL=${upstream.url}/v1`,
+      '--secret=apiKey=env:ACME_KEY',
     )
     expect(added).toEqual({ code: 0, out: 'Revision 1 is in force.\n', err: '' })
     const prices = ['--price', 'prompt=0.000001', '--price', 'completion=0.000002']
@@ -78,8 +82,13 @@ describe('the commands', () => {
     expect((await run('providers', 'remove', 'acme')).code).toBe(0)
     expect((await run('providers', 'show', 'acme')).err).toContain('No provider "acme" is set up')
     const failed = await run(
-      ...['providers', 'add', 'acme', '--use', 'openai-compatible', '--models', 'all'],
-      ...['--set', `baseURL=${upstream.url}/v1`, '--secret', 'apiKey=env:NOT_SET_AT_ALL'],
+      'providers',
+      'add',
+      'acme',
+      '--use=openai-compatible',
+      '--models=all',
+      `--set=baseURL=${upstream.url}/v1`,
+      '--secret=apiKey=env:NOT_SET_AT_ALL',
     )
     expect(failed.err).toContain('The secret apiKey cannot be read')
     const mock = await run('providers', 'add', 'toy', '--use', 'mock', '--models', 'none')

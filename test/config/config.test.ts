@@ -128,7 +128,7 @@ describe('an absent member', () => {
         members: { enabled: true, sessions: { idle: 2_592_000, lifetime: 7_776_000 }, keys: 5 },
         hosts: [],
       },
-      seed: { accounts: [] },
+      seed: { manage: false, accounts: [] },
       managed: true,
     })
   })

@@ -168,6 +168,35 @@ describe('the seed of a configuration', () => {
     for (const { secret } of [one, two]) expect(lines.join()).not.toContain(secret)
   })
 
+  it('that is managed makes the store what it says: the old secret is refused, the new one works', async () => {
+    const [one, two] = [await madeSecret(), await madeSecret()]
+    const seedOf = (secret: string, more: object, name: string) =>
+      ({
+        seed: {
+          manage: true,
+          accounts: [{ id: 'me', name, keys: [{ id: 'laptop', name: 'Laptop', secret, ...more }] }],
+        },
+      }) as UserConfig
+    const { runtime } = await start(
+      seedOf(one.secret, { rpm_limit: 5, concurrency_limit: 7 }, 'Me'),
+    )
+    await seed(gateway!, TERMINAL)
+    const changed = seedOf(two.secret, { rpm_limit: 3 }, 'Ada')
+    await gateway!.reload(loaded({ ...MOCK_CONFIG, ...changed }))
+    for (let times = 0; times < 2; times++) await seed(gateway!, TERMINAL)
+    const found = (secret: string) => runtime.accounts.find(hash('sha256', secret, 'hex'))
+    expect(await found(one.secret)).toBeNull()
+    const { key, account } = (await found(two.secret))!
+    // A member that the file does not name stays.
+    expect(key).toMatchObject({ id: 'laptop', rpm: 3, concurrency: 7 })
+    expect(account.name).toBe('Ada')
+    const rows = await runtime.audit.list({ actor: 'seed' }, undefined, 10)
+    expect(rows.map(({ object, changes }) => [object, Object.keys(changes)])).toEqual([
+      ['key:laptop', ['secret', 'rpm_limit']],
+      ['account:me', ['name']],
+    ])
+  })
+
   it('says which key has a policy that cannot be used', async () => {
     const { secret } = await madeSecret()
     const keys = [{ id: 'laptop', name: 'Laptop', secret, policy: { version: 3 } }]
