@@ -5,6 +5,7 @@
  */
 export * from './plugin/base.ts'
 export type * from './plugin/chat.ts'
+export type * from './plugin/fields.ts'
 export type * from './plugin/flow.ts'
 export * from './plugin/categories.ts'
 export * from './plugin/exact-json.ts'

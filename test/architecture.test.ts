@@ -306,6 +306,7 @@ describe('architecture', () => {
       'src/money/amounts.ts',
       'src/plugin/categories.ts',
       'src/plugin/ended-call.ts',
+      'src/plugin/fields.ts',
     ])
     const wrong = src
       .filter(({ path }) => path.startsWith('src/server/admin/resources/'))

@@ -1,6 +1,7 @@
 /** Shared by all plugins: option schemas, usage, failures, and the Host. */
 import type { ConsolaInstance } from 'consola'
 import type { $Fetch } from 'ofetch'
+import type { OptionField } from './fields.ts'
 import type { Flow } from './flow.ts'
 
 /** Version of this contract. `define…` puts it into the plugin; the gateway refuses other versions. */
@@ -29,20 +30,6 @@ export interface SchemaIssue {
 
 /** The type of the values that a schema produces. */
 export type Output<S extends Schema> = NonNullable<S['~standard']['types']>['output']
-
-/** The description of one option, for forms and for options that are set at run time. */
-export interface OptionField {
-  /** Name of the option; `guardrail.id` for one that is a level below. */
-  readonly name: string
-  readonly label: string
-  readonly help?: string
-  readonly example?: string
-  /** A `secret` is sealed in the store and never shown; an `address` is an http or https address. */
-  readonly kind: 'text' | 'secret' | 'address' | 'number' | 'flag' | 'choice' | 'list'
-  readonly required?: boolean
-  /** The values of a choice. */
-  readonly choices?: readonly string[]
-}
 
 /** Members of every plugin; a plugin is the default export of its module. `I` is the instance that it makes, `H` the host that it gets. */
 export interface Plugin<K extends string, S extends Schema, I, H = Host> {

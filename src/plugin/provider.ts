@@ -1,13 +1,7 @@
 /** Providers answer requests with a vendor's models. */
 import type { ConsolaInstance } from 'consola'
-import {
-  API_VERSION,
-  type Closable,
-  type OptionField,
-  type Output,
-  type Plugin,
-  type Schema,
-} from './base.ts'
+import { API_VERSION, type Closable, type Output, type Plugin, type Schema } from './base.ts'
+import type { OptionField } from './fields.ts'
 import type { ChatInput, ChatChunk, ChatCompletion, NativeInput } from './chat.ts'
 import type {
   ImageEditInput,

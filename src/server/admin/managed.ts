@@ -16,7 +16,14 @@ import { EntriesChanged, type Applied, type Managed } from '../../gateway/manage
 import { manageablePlugins, withOption } from '../../gateway/manageable.ts'
 import { priceChanges } from '../../models/price-changes.ts'
 import { note, revisionOf } from './audit.ts'
-import { managedChange, managedRevert, type EntryAnswer, type Notice } from './resources/managed.ts'
+import {
+  managedChange,
+  managedRevert,
+  type EntryAnswer,
+  type ManagedAnswer,
+  type Notice,
+  type PluginAnswer,
+} from './resources/managed.ts'
 import { moment } from './resources/settings.ts'
 import {
   bodyOf,
@@ -55,7 +62,8 @@ function listEntries({ gateway, query }: AdminRequest): Answer {
   const { revision, durable, enabled, sealing, sections } = managed
   const entries = keysIn(sections).map((key) => entryView(gateway, key, sections))
   const { kid = null, source } = sealing
-  return { body: { data: { revision, durable, enabled, sealing: { kid, source }, entries } } }
+  const data = { revision, durable, enabled, sealing: { kid, source }, entries }
+  return { body: { data: data satisfies ManagedAnswer } }
 }
 
 async function changeEntries(request: AdminRequest): Promise<Answer> {
@@ -168,7 +176,7 @@ async function listHistory({ gateway, query }: AdminRequest): Promise<Answer> {
 
 async function listPlugins({ query }: AdminRequest): Promise<Answer> {
   checkParameters(query, new Set())
-  const data = (await manageablePlugins()).map(
+  const data = (await manageablePlugins()).map<PluginAnswer>(
     ({ kind, name, plugin, fields, deploymentFields }) => ({
       kind,
       name,

@@ -1,5 +1,6 @@
 /** Vendors, models, search engines and sinks that are set up at run time. */
 import * as v from 'valibot'
+import type { OptionField } from '../../../plugin/fields.ts'
 import { flag, text, whole } from './settings.ts'
 
 const SECTION = 'one of providers, models, engines, sinks'
@@ -67,4 +68,32 @@ export interface EntryAnswer {
   /** Why it is not in force. */
   readonly left_out: string | null
   readonly warnings: readonly Notice[]
+}
+
+/** What is set up at run time. */
+export interface ManagedAnswer {
+  readonly revision: number
+  /** Whether it outlives the process. */
+  readonly durable: boolean
+  readonly enabled: boolean
+  readonly sealing: { readonly kid: string | null; readonly source: string }
+  readonly entries: readonly EntryAnswer[]
+}
+
+/** A plugin or a vendor that can be set up at run time. */
+export interface PluginAnswer {
+  readonly kind: 'provider' | 'search' | 'sink'
+  readonly name: string
+  readonly plugin: string
+  readonly fields: readonly OptionField[]
+  readonly deployment_fields: readonly OptionField[]
+}
+
+/** What came of a test; `ok` is null where it cannot be tested so. */
+export interface TestAnswer {
+  readonly ok: boolean | null
+  readonly ms: number
+  readonly message: string | null
+  readonly cause: string | null
+  readonly models?: readonly string[]
 }
