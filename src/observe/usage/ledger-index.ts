@@ -19,7 +19,7 @@ import {
   ROLLUPS,
   SETTLED,
   SETTLED_GROUPS,
-  SETTLED_OVERALL,
+  SETTLED_SUMMARIES,
   SETTLED_SUMS,
   unitOf,
   Rollups,
@@ -554,7 +554,7 @@ interface SettledCalls {
 export class SettledTables {
   readonly #db: DatabaseSync
   readonly #rollups: Rollups
-  readonly #overall: Rollups
+  readonly #summaries: readonly { readonly rollups: Rollups; readonly places: readonly number[] }[]
   readonly #tag: StatementSync
   readonly #isTagged: StatementSync
   readonly #countTagged: StatementSync
@@ -565,7 +565,10 @@ export class SettledTables {
     this.#db = db
     const options = { values: SETTLED_SUMS, added: addedTo }
     this.#rollups = new Rollups(db, SETTLED, options)
-    this.#overall = new Rollups(db, SETTLED_OVERALL, options)
+    this.#summaries = SETTLED_SUMMARIES.map((tables) => ({
+      rollups: new Rollups(db, tables, options),
+      places: tables.groups.map((name) => groupsInOrder.indexOf(name)),
+    }))
     this.#tag = db.prepare(
       `INSERT INTO tagged (unit, account, key, kind, value, calls, billions, rest,
          prompt_tokens, completion_tokens) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -630,7 +633,7 @@ export class SettledTables {
   renewOverall(isNeeded = this.#db.prepare(IS_STALE).get() !== undefined): void {
     if (!isNeeded) return
     transact(this.#db, () => {
-      addUp(this.#db, SETTLED, SETTLED_OVERALL, SETTLED_SUMS)
+      for (const set of SETTLED_SUMMARIES) addUp(this.#db, SETTLED, set, SETTLED_SUMS)
       this.#db.exec(RENEWED)
     })
   }
@@ -658,9 +661,10 @@ export class SettledTables {
   #addCalls(account: string, calls: readonly SettledCalls[]): void {
     const sums = summed(calls, ({ at, group }) => [unitOf('hour', at), ...group])
     for (const [{ at, group }, sum] of sums) this.#rollups.add(at, group, valuesOf(sum))
-    const overall = summed(calls, ({ at, group }) => [unitOf('hour', at), ...overallOf(group)])
-    for (const [{ at, group }, sum] of overall) {
-      this.#overall.add(at, overallOf(group), valuesOf(sum))
+    for (const { rollups, places } of this.#summaries) {
+      const groupOf = ({ group }: SettledCalls) => places.map((place) => group[place]!)
+      const sums = summed(calls, (call) => [unitOf('hour', call.at), ...groupOf(call)])
+      for (const [first, sum] of sums) rollups.add(first.at, groupOf(first), valuesOf(sum))
     }
     for (const kind of ['tag', 'user'] as const) {
       const sums = summed(calls, (call) => [unitOf('day', call.at), call.group[1]!, call[kind]])
@@ -789,10 +793,7 @@ function summed(
   return groups.values()
 }
 
-/** A group of {@link SETTLED_GROUPS} without its account and key. */
-function overallOf(group: readonly string[]): readonly string[] {
-  return group.slice(SETTLED_GROUPS.length - SETTLED_OVERALL.groups.length)
-}
+const groupsInOrder: readonly string[] = SETTLED_GROUPS
 
 /** Values in the order of {@link SETTLED_SUMS}. */
 function valuesOf({ calls, cost, estimated, quantities }: Sums) {
@@ -810,7 +811,7 @@ const namesOf = ({ table, rollups }: TableSet) =>
 /** Tables of settled calls and bookings, which can be made again from the ledger at any time. */
 const OF_THE_LEDGER = [
   ...namesOf(SETTLED),
-  ...namesOf(SETTLED_OVERALL),
+  ...SETTLED_SUMMARIES.flatMap(namesOf),
   'tagged',
   'booking',
   'progress',

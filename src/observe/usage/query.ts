@@ -10,7 +10,7 @@ import {
   CALLED,
   CALLED_OVERALL,
   SETTLED,
-  SETTLED_OVERALL,
+  SETTLED_SUMMARIES,
   type TableSet,
 } from './tables.ts'
 
@@ -27,7 +27,7 @@ export interface TooLarge {
   readonly fits: string
 }
 
-const MOST_ROWS = 500_000
+const MOST_ROWS = 2_000_000
 /** Rows above which histograms are left out: they would take longer than the rest of an answer. */
 const MOST_TIMED_ROWS = 20_000
 /** Multiple of the groups kept apart from which on they are found first. */
@@ -585,7 +585,7 @@ const source = (of: Source['of'], { groups, ...tables }: TableSet): Source => ({
 
 /** Sources of each kind, the smallest first. */
 const SOURCES: readonly (readonly Source[])[] = [
-  [source('settled', SETTLED_OVERALL), source('settled', SETTLED)],
+  [...SETTLED_SUMMARIES, SETTLED].map((tables) => source('settled', tables)),
   [source('called', CALLED_OVERALL), source('called', CALLED)],
 ]
 const TAGGED: Source = {
@@ -595,15 +595,18 @@ const TAGGED: Source = {
   columns: { account: 'account', key: 'key', tag: 'value', user: 'value' },
 }
 
-type Asked = Pick<UsageQuery, 'group' | 'filters' | 'of'>
+type Asked = Pick<UsageQuery, 'group' | 'filters' | 'of'> & Partial<Pick<UsageQuery, 'rollup'>>
 
 /** The smallest tables that have what a question asks for. */
 function sourcesOf(query: Asked): readonly Source[] {
   if (labelOf(query)) return [TAGGED]
   const names = namesIn(query)
-  return SOURCES.flatMap(
-    (kind) => kind.find(({ columns }) => names.every((name) => columns[name] !== undefined)) ?? [],
-  ).filter(({ of }) => query.of === undefined || of === query.of)
+  const has = ({ columns, rollups }: Source) =>
+    names.every((name) => columns[name] !== undefined) &&
+    (query.rollup !== 'hour' || rollups.includes('hour'))
+  return SOURCES.flatMap((kind) => kind.find(has) ?? []).filter(
+    ({ of }) => query.of === undefined || of === query.of,
+  )
 }
 
 /** `tag` or `user`, where the question uses one of them. */

@@ -42,6 +42,18 @@ export const CALLED: TableSet = { table: 'called', rollups: ROLLUPS, groups: CAL
 export const SETTLED_OVERALL = overall(SETTLED)
 export const CALLED_OVERALL = overall(CALLED)
 
+/** Sums of settled calls by fewer groups, the smallest first: a question reads the first that has what it asks for. */
+export const SETTLED_SUMMARIES: readonly TableSet[] = [
+  SETTLED_OVERALL,
+  summary('settled_account', ['account']),
+  summary('settled_account_model', ['account', 'model']),
+  summary('settled_key', ['account', 'key']),
+]
+
+function summary(table: string, groups: readonly string[]): TableSet {
+  return { table, rollups: ['day', 'month'], groups }
+}
+
 function overall({ table, groups }: TableSet): TableSet {
   return {
     table: `${table}_overall`,

@@ -26,6 +26,7 @@ import {
   CALLED,
   SETTLED_OVERALL,
   CALLED_OVERALL,
+  SETTLED_SUMMARIES,
   SETTLED_SUMS,
   CALLED_SUMS,
   addUp,
@@ -241,7 +242,7 @@ async function exchange({ shared }: Opened): Promise<void> {
 }
 
 /** Raised when files of the previous version cannot be continued. */
-const VERSION = 4
+const VERSION = 5
 
 const columns = (names: readonly string[], type: string) =>
   names.map((name) => `${name} ${type}`).join(', ')
@@ -266,6 +267,8 @@ const SETTLED_VALUES = [
 
 const CALLED_VALUES = columns(CALLED_SUMS, 'INTEGER NOT NULL DEFAULT 0')
 
+const BY_ACCOUNT = SETTLED_SUMMARIES.filter((set) => set !== SETTLED_OVERALL)
+const SUMMARIES = BY_ACCOUNT.map((set) => tables(set, SETTLED_VALUES)).join('')
 const OVERALL = tables(SETTLED_OVERALL, SETTLED_VALUES) + tables(CALLED_OVERALL, CALLED_VALUES)
 
 /** The chain of an account before it was read again. */
@@ -277,6 +280,7 @@ const SCHEMA = `
   ${tables(SETTLED, SETTLED_VALUES)}
   ${tables(CALLED, CALLED_VALUES)}
   ${OVERALL}
+  ${SUMMARIES}
   CREATE TABLE tagged (unit INTEGER NOT NULL, account TEXT NOT NULL, key TEXT NOT NULL,
     kind TEXT NOT NULL, value TEXT NOT NULL, calls INTEGER NOT NULL, billions INTEGER NOT NULL, rest INTEGER NOT NULL,
     prompt_tokens INTEGER, completion_tokens INTEGER,
@@ -362,7 +366,8 @@ function openFile(file: string): DatabaseSync {
     if (Number(version) > VERSION) throw new Error(`${file} was written by a newer version`)
     if (version === 0) db.exec(`BEGIN; ${SCHEMA}; COMMIT`)
     if (version === 1 || version === 2) renew(db, version)
-    if (Number(version) > 0 && Number(version) < VERSION) addChains(db)
+    if (Number(version) > 0 && Number(version) < 4) addChains(db)
+    if (Number(version) > 0 && Number(version) < VERSION) addSummaries(db)
     db.exec(ADDED)
     return db
   } catch (error) {
@@ -399,8 +404,17 @@ function addChains(db: DatabaseSync): void {
       ALTER TABLE progress ADD COLUMN after INTEGER NOT NULL DEFAULT 0;
       ALTER TABLE progress ADD COLUMN month INTEGER NOT NULL DEFAULT 0;
       ${NOTED}
-      PRAGMA user_version = ${VERSION}`),
+      PRAGMA user_version = 4`),
   )
+}
+
+/** Adds the sums by account, by model and by key, made of what is there. */
+function addSummaries(db: DatabaseSync): void {
+  transact(db, () => {
+    db.exec(SUMMARIES)
+    for (const set of BY_ACCOUNT) addUp(db, SETTLED, set, SETTLED_SUMS)
+    db.exec(`PRAGMA user_version = ${VERSION}`)
+  })
 }
 
 // Sums of decisions of guards, and of failures of vendors. They cover this gateway, and may miss calls.

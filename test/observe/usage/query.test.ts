@@ -97,11 +97,23 @@ it('adds the sums of all accounts up in a file of version 1, which has none', as
     const range = { from: NOON - 50 * DAY_MS, to: NOON + DAY_MS, rollup: 'day' } as const
     return answerUsage(db, { ...range, group, filters: {}, metric: 'cost_usd', top: 9 }, NOON)
   }
-  const groups = [[], ['model'], ['limit'], ['endpoint', 'outcome']] as const
+  const groups = [
+    [],
+    ['model'],
+    ['limit'],
+    ['endpoint', 'outcome'],
+    ['account'],
+    ['account', 'model'],
+    ['key'],
+  ] as const
   const expected = groups.map((group) => ask(first.db, group))
   for (const name of ['settled', 'called']) {
     for (const table of ['hour', 'day', 'group'])
       first.db.exec(`DROP TABLE ${name}_overall_${table}`)
+  }
+  for (const name of ['account', 'account_model', 'key']) {
+    for (const table of ['day', 'month', 'group'])
+      first.db.exec(`DROP TABLE settled_${name}_${table}`)
   }
   for (const table of ['settled_hour', 'settled_day', 'settled_month', 'tagged']) {
     first.db.exec(`UPDATE ${table} SET rest = billions * 1000000000 + rest;
