@@ -2,6 +2,7 @@
  * Accounts and keys: creates, finds and changes them. The ledger decides whether a key is admitted; this module sends it the
  * limits of each key, with a revision that distinguishes an outdated record from a current one.
  */
+import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { NotFound, RevisionChanged } from '../errors/errors.ts'
 import { randomId } from '../state/ids.ts'
@@ -276,7 +277,12 @@ export class Accounts {
     const account = await this.#write(() =>
       this.#changeAccount(
         id,
-        (one) => ({ ...one, disabled: true, archivedAt: one.archivedAt ?? archivedAt }),
+        (one) => ({
+          ...one,
+          disabled: true,
+          archivedAt: one.archivedAt ?? archivedAt,
+          answers: newSalt(),
+        }),
         condition,
       ),
     )
@@ -284,6 +290,13 @@ export class Accounts {
       if (key.archivedAt === undefined) await this.archiveKey(key.id)
     }
     return account
+  }
+
+  /** Makes all stored answers of an account unreadable: no gateway finds one from now on. @throws NotFound, RevisionChanged */
+  purgeAnswers(id: string, condition?: Condition<Account>): Promise<Account> {
+    return this.#write(() =>
+      this.#changeAccount(id, (one) => ({ ...one, answers: newSalt() }), condition),
+    )
   }
 
   /** All accounts, oldest first. @param most number that is enough */
@@ -658,4 +671,8 @@ function caps(
 function endOf(scope: 'lifetime' | 'day' | 'month', now: number): string | null {
   const { resetsAt } = windowEnd(scope, now)
   return resetsAt === undefined ? null : new Date(resetsAt).toISOString()
+}
+
+function newSalt(): string {
+  return randomBytes(12).toString('base64url')
 }

@@ -44,7 +44,7 @@ export class ItemMemory {
   readonly #byKey = new Map<string, { readonly names: Set<string>; bytes: number }>()
   #bytes = 0
   /** Items whose writing has not ended, by name: they are found too. */
-  readonly #writing = new Map<string, { readonly item: object; readonly done: Promise<void> }>()
+  readonly #writing = new Map<string, { readonly item: object; readonly done: Promise<unknown> }>()
 
   /** @param warn is told of faults of the storage */
   constructor(storage: AnswerStorage, warn: (message: string) => void) {

@@ -43,19 +43,27 @@ export class AnswerStorage {
    * @throws what the storage throws
    */
   async get(name: string, key: SealKey): Promise<Buffer | undefined> {
-    const entry = await this.#storage.getItemRaw<Uint8Array>(name)
-    if (!(entry instanceof Uint8Array)) return undefined
+    const entry: unknown = await this.#storage.getItemRaw(name)
+    if (!(entry instanceof Uint8Array || entry instanceof ArrayBuffer)) return undefined
     try {
-      return await opened(Buffer.from(entry), name, key)
+      return await opened(Buffer.from(entry as Uint8Array), name, key)
     } catch {
       return undefined
     }
   }
 
-  /** Keeps a value. @throws what the storage throws */
-  async put(name: string, value: Uint8Array, ttlSeconds: number, key: SealKey): Promise<void> {
+  /** Keeps a value. @returns false for one that is larger as stored @throws what the storage throws */
+  async put(
+    name: string,
+    value: Uint8Array,
+    ttlSeconds: number,
+    key: SealKey,
+    mostBytes = MAX_BYTES,
+  ): Promise<boolean> {
     const entry = await sealed(value, Date.now() + ttlSeconds * 1000, name, key)
+    if (entry.length > mostBytes) return false
     await this.#storage.setItemRaw(name, entry, { ttl: Math.ceil(ttlSeconds) })
+    return true
   }
 
   async drop(name: string): Promise<void> {

@@ -4,7 +4,8 @@
  */
 import { isIP } from 'node:net'
 import * as v from 'valibot'
-import { duration, modelsSchema, price, MAX_SECONDS } from '../models/entry.ts'
+import { driverIssue } from '../answers/drivers.ts'
+import { duration, modelsSchema, price, priceShare, MAX_SECONDS } from '../models/entry.ts'
 import { accountPricesSchema } from '../models/account-prices.ts'
 import { factor, markup } from '../models/markup.ts'
 import { fallbacksSchema } from '../models/fallback-list.ts'
@@ -422,6 +423,40 @@ const idempotency = v.strictObject({
   most: v.optional(v.pipe(size, v.minValue(1024, MOST), v.maxValue(8 * 1_048_576, MOST)), '1mib'),
 })
 
+const KEPT = 'a duration from 10 s to 7 d, such as "24h" or 3600'
+const WAITS = 'a number of seconds from 0 to 600'
+const TIMELY = 'a number of seconds from 0.01 to 5'
+const MOST_ENTRY = 'at most 16 MiB'
+const store = v.pipe(
+  v.looseObject({ driver: text('the name of a driver') }),
+  v.rawCheck(({ dataset, addIssue }) => {
+    const message = dataset.typed ? driverIssue(dataset.value) : undefined
+    if (message) addIssue({ message })
+  }),
+)
+/** Answers that equal requests get again; absent where none are stored. */
+const answers = v.strictObject({
+  store: v.optional(store, { driver: 'lru-cache' }),
+  maxSize: v.optional(size),
+  maxEntry: v.optional(v.pipe(size, v.maxValue(16 * 1_048_576, MOST_ENTRY)), '1mib'),
+  ttl: v.optional(
+    v.pipe(
+      v.union([v.string(), v.number()], KEPT),
+      v.transform(toSeconds),
+      v.minValue(10, KEPT),
+      v.maxValue(604_800, KEPT),
+    ),
+    3600,
+  ),
+  scope: v.optional(v.picklist(['account', 'key'], '"account" or "key"'), 'account'),
+  price: v.optional(priceShare, '0'),
+  wait: v.optional(v.pipe(v.number(WAITS), v.minValue(0, WAITS), v.maxValue(600, WAITS)), 30),
+  timeout: v.optional(
+    v.pipe(v.number(TIMELY), v.minValue(0.01, TIMELY), v.maxValue(5, TIMELY)),
+    0.25,
+  ),
+})
+
 const prices = v.strictObject({
   packaged: v.optional(FLAG, true),
   markup: v.optional(markup, '1'),
@@ -596,6 +631,7 @@ export const configSchema = v.strictObject({
   routing: v.optional(routing, {}),
   responses: v.optional(responses, {}),
   idempotency: v.optional(idempotency, {}),
+  answers: v.optional(answers),
   admin: v.optional(admin, {}),
   metrics: v.optional(metrics, {}),
   alerts: v.optional(alerts, {}),

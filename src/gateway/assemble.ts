@@ -7,6 +7,7 @@ import { checkProviders, servedModels } from '../config/served.ts'
 import { isLinkLocal } from '../errors/addresses.ts'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
 import { inTime } from '../lifetime/scope.ts'
+import { openAnswers } from './answers.ts'
 import { buildCatalog, type Catalog } from '../models/catalog.ts'
 import { withOffers } from '../models/offers.ts'
 import { compilePrices } from '../money/prices.ts'
@@ -87,6 +88,7 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
     if (issues.length > 0) throw new ConfigError(file, issues)
     warnOfDrainBounds(config.billing, common.log)
     const sinks = opened.first(await openSinks(loaded, common, plugins))
+    const answers = opened.first(await openAnswers(config, origin.directory, common))
     const access = config.log.access ? common.access : undefined
     const requests = config.log.requests ? common.requests : undefined
     const search =
@@ -94,7 +96,7 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
     const privateProviders = privateOnes(config)
     const trustedProviders: ReadonlySet<string> = common.freezesAll ? new Set() : builtIn
     const kinds = { providers, privateProviders, trustedProviders }
-    const plugged = { ...kinds, search, guards, sinks, egress }
+    const plugged = { ...kinds, search, guards, sinks, egress, answers }
     return { own: { config, catalog, ...plugged, download, access, requests }, close }
   } catch (error) {
     await close()

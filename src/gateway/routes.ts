@@ -31,6 +31,7 @@ import { guard } from '../pipeline/stages/guard.ts'
 import { hold } from '../pipeline/stages/hold.ts'
 import { count } from '../pipeline/stages/count.ts'
 import { route } from '../pipeline/stages/route.ts'
+import { reuseBefore } from '../pipeline/stages/reuse.ts'
 import { settle } from '../pipeline/stages/settle.ts'
 import { trace } from '../pipeline/stages/trace.ts'
 
@@ -45,6 +46,7 @@ const served: readonly Stage[] = [
   settle,
   constrain,
   guard,
+  reuseBefore(route),
   ground,
   route,
 ]

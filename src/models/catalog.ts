@@ -21,6 +21,7 @@ import {
   modalityOf,
   type ListedModel,
   type Modality,
+  type ModelCache,
   type ModelDefaults,
   type ModelEntry,
   type WildcardEntry,
@@ -100,6 +101,8 @@ export interface Model {
   readonly maxOutputTokens?: number
   /** Parameters of a chat that apply where a request does not say them. */
   readonly defaults?: ModelDefaults
+  /** Whether equal calls get stored answers; absent where the key alone says it. */
+  readonly cache?: ModelCache
   /** Models that answer where this one cannot; absent where those of all models apply. */
   readonly fallbacks?: readonly Fallback[]
   readonly deployments: readonly Deployment[]
@@ -443,6 +446,7 @@ function toModel(id: string, entry: ModelEntry): Model {
     ...(max_output_tokens === undefined ? {} : { maxOutputTokens: max_output_tokens }),
     ...(defaults && { defaults }),
     ...(fallbacks && { fallbacks }),
+    ...(entry.cache && { cache: entry.cache }),
     deployments: entry.deployments.map((deployment) => toDeployment(deployment, pricesOf)),
     listing,
   }

@@ -8,7 +8,7 @@ import {
   type PriceName,
   type Pricing,
 } from '../money/prices.ts'
-import { factor, markup } from './markup.ts'
+import { factor, markup, type Factor } from './markup.ts'
 import { CAPABILITIES } from './capabilities.ts'
 import { fallbacksSchema } from './fallback-list.ts'
 import { MAX_ALIASES } from './names.ts'
@@ -179,6 +179,39 @@ const defaultsSchema = v.strictObject({
 /** Parameters of a chat that apply where a request does not say them. */
 export type ModelDefaults = v.InferOutput<typeof defaultsSchema>
 
+const USES = ['off', 'asked', 'on'] as const
+/** Whether calls get stored answers: never, where they ask for it, or whenever one fits. */
+export type CacheUse = (typeof USES)[number]
+export const cacheUse = v.picklist(USES, '"off", "asked" or "on"')
+const SHARE = 'a decimal text from "0" to "1", such as "0.1"'
+/** Schema of the share of the selling price that a stored answer costs. */
+export const priceShare = v.pipe(
+  factor,
+  v.check((text) => Number(text) <= 1, SHARE),
+)
+const TTL = 'a number of seconds from 10 to 604800'
+const cacheSchema = v.pipe(
+  v.union(
+    [
+      cacheUse,
+      v.strictObject({
+        use: cacheUse,
+        ttl: v.optional(v.pipe(v.number(TTL), v.minValue(10, TTL), v.maxValue(604_800, TTL))),
+        price: v.optional(priceShare),
+      }),
+    ],
+    '"off", "asked", "on", or { use, ttl, price }',
+  ),
+  v.transform((cache): ModelCache => (typeof cache === 'string' ? { use: cache } : cache)),
+)
+
+/** The use of stored answers of a model, and how long and for what share of the price. */
+export interface ModelCache {
+  readonly use: CacheUse
+  readonly ttl?: number | undefined
+  readonly price?: Factor | undefined
+}
+
 /** Members that an entry and a wildcard have in common. */
 const SHARED = {
   markup: v.optional(markup),
@@ -191,6 +224,7 @@ const SHARED = {
   description: v.optional(v.string()),
   defaults: v.optional(defaultsSchema),
   fallbacks: v.optional(fallbacksSchema),
+  cache: v.optional(cacheSchema),
 }
 
 /** Schema of one entry of `models` in the configuration. */

@@ -20,13 +20,18 @@ import {
 
 export * from './amounts.ts'
 
-/** Usage of one source at that source's prices: the model of the call, the gateway's own web search, or a guard that asked a model. */
+/** Usage of one source at that source's prices: the model of the call, a stored answer of it, the gateway's own web search, or a guard that asked a model. */
 export interface UsageLine {
-  readonly source: 'model' | 'search' | 'guard'
+  readonly source: 'model' | 'cache' | 'search' | 'guard'
   readonly usage: Usage
   readonly prices: Prices
   /** What its vendor is paid; absent where that is unknown. */
   readonly cost?: Prices
+}
+
+/** Whether a line is about the model of the call: asked, or by a stored answer. */
+export function isOfModel({ source }: Pick<UsageLine, 'source'>): boolean {
+  return source === 'model' || source === 'cache'
 }
 
 /** The cost of a call: the total and its parts. The parts sum to the total exactly. */
@@ -128,7 +133,7 @@ export function priceUsage(lines: readonly UsageLine[]): Bill {
 
 /** The charge of {@link priceUsage} for one line, without the parts. */
 export function costOf(line: UsageLine): Pico {
-  const plain = plainCosts(line.usage, line.prices, line.source === 'model')
+  const plain = plainCosts(line.usage, line.prices, isOfModel(line))
   return plain ? BigInt(plain.total) : roundedUp(addProducts(line))
 }
 
@@ -141,6 +146,8 @@ export function vendorCostOf(lines: readonly UsageLine[], bill?: Bill): Pico | u
   if (bill && lines.every(({ prices, cost }) => cost === prices)) return bill.cost
   let sum = 0n
   for (const { source, usage, cost } of lines) {
+    // No vendor was asked.
+    if (source === 'cache') continue
     if (cost && (usage.vendorCost !== undefined || !isReportedOnly(cost))) {
       sum += addProducts({ source, usage, prices: cost })
     } else if (hasQuantities(source, usage)) return undefined
@@ -161,7 +168,7 @@ function hasQuantities(source: UsageLine['source'], usage: Usage): boolean {
 
 /** The bill of one line of plain usage; undefined for any other. */
 function plainBill({ source, usage, prices }: UsageLine): Bill | undefined {
-  const costs = plainCosts(usage, prices, source === 'model')
+  const costs = plainCosts(usage, prices, isOfModel({ source }))
   if (!costs) return undefined
   const cost = BigInt(costs.total)
   if (cost === 0n) return NO_COST
@@ -230,7 +237,7 @@ function addProducts(
   for (const term of termsOf(pricesAt(prices, usage.promptTokens ?? 0))) {
     const { name, member, unit } = term
     const count = quantities[name]
-    if (count === 0 || (name === 'request' && source !== 'model')) continue
+    if (count === 0 || (name === 'request' && !isOfModel({ source }))) continue
     if ((name === 'vendor_usd') !== byVendor) continue
     const whole = BigInt(count) * unit
     const product = byVendor ? (whole + PICO_PER_USD - 1n) / PICO_PER_USD : whole

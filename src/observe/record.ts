@@ -160,6 +160,8 @@ const NOT_KNOWN = {
   session: null,
   agent: null,
   attempts: [],
+  cache: null,
+  cache_age: null,
   asked_model: null,
   fallback: null,
   questions: [],

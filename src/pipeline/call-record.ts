@@ -21,7 +21,7 @@ export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): 
   const { incoming, answer, marks, made } = call
   const { bill, error, status, decision } = answer
   const { admission, request, target } = made
-  const usage = usageOf(call, 'model')
+  const usage = usageOf(call, 'model') ?? usageOf(call, 'cache')
   const rate = admission?.entered?.rate
   const told = call.runtime.sinks && request && admission ? toldOf(call) : undefined
   return {
@@ -32,6 +32,8 @@ export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): 
     account_id: admission?.account.id,
     key_id: admission?.key.id,
     model: target?.model.id,
+    cache: target?.reuse?.result,
+    cache_age: target?.reuse?.age,
     asked_model: target?.replaced?.asked.id,
     fallback: target?.replaced?.reason,
     deployment: answer.deployment,

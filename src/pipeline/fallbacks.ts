@@ -72,7 +72,7 @@ export class FallbackWalk {
       if (!one.when.includes(when)) continue
       const skipped =
         this.#skip(one.model, when) ??
-        ((await this.#call.admission.rehold!(one.model)) ? undefined : 'money')
+        ((await this.#call.admission.rehold!(one.model)) ? 'money' : undefined)
       if (!skipped) {
         this.#tried++
         this.#call.target.replaced = { asked: this.#asked, reason: when }
@@ -88,7 +88,7 @@ export class FallbackWalk {
   /** Goes back to the asked model, after the others. @returns whether the ledger agrees */
   async back(): Promise<boolean> {
     const { target, headers, admission } = this.#call
-    if (target.model !== this.#asked && !(await admission.rehold!(this.#asked))) return false
+    if (target.model !== this.#asked && (await admission.rehold!(this.#asked))) return false
     delete headers['x-service-model']
     target.replaced = undefined
     return true

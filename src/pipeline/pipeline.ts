@@ -194,12 +194,22 @@ export interface Endpoint<In = unknown, Out = unknown, Part = unknown> {
   /** Numbers and words of a fixed list about a request, for logs and traces; no text of the client. */
   exchange?(input: In): ExchangeRequest
   readonly guard?: GuardAdapter<In, Part>
+  /** The parts of answers that equal requests may get again. Absent where no answer is stored. */
+  readonly stored?: StoredParts<Part>
   /** Addresses that vendors are asked to fetch. Absent where requests have none. */
   readonly addresses?: {
     of(outbound: Out): readonly ClientAddress[]
     /** Replaces addresses by their files; returns a copy. */
     replace(outbound: Out, files: ReadonlyMap<string, Download>): Out
   }
+}
+
+/** Answers of an endpoint as values of JSON. */
+interface StoredParts<Part = unknown> {
+  /** Undefined for an answer that is not whole and well. @param streamed whether it came as chunks */
+  pack(parts: readonly Part[], streamed: boolean): unknown
+  /** The same parts for another call. */
+  unpack(call: Call, packed: any): readonly Part[]
 }
 
 /** The cost of a kind of work, and the time of its charge. */
@@ -272,9 +282,9 @@ export interface Admission {
   /**
    * Exchanges the hold for that of another model, as far as the limits allow; set by `hold`.
    * @param share of the figures that is held, from 0 to 1
-   * @returns whether the ledger agrees; else nothing has changed
+   * @returns the refusal of the ledger, in which case nothing has changed
    */
-  rehold?: (model: Model, share?: number) => Promise<boolean>
+  rehold?: (model: Model, share?: number) => Promise<Error | undefined>
   limit?: LimitName | undefined
   /**
    * Grows the hold of a call that has written so many tokens, all choices together; set by `hold`, for a call that
@@ -306,6 +316,14 @@ export interface Target {
   requiresNormalForm: boolean
   /** Whether the vendor is asked in the client's own form; set by `route`. */
   native: boolean
+  /** Whether turns that were refused before are left out; set by `guard`. */
+  withheld?: boolean
+  /** What the cache of answers does with the call; set by `reuse`. */
+  reuse?: {
+    readonly result: 'hit' | 'joined' | 'miss' | 'pass'
+    readonly age?: number
+    end(): void
+  }
   /** The path of the vendor's tool that the gateway's search has replaced; set by `ground`. */
   searchedFor?: string
   resultFilter?: ResultFilter

@@ -1,6 +1,7 @@
 /** What the gateway is made of, as calls see it. */
 import type { ConsolaInstance } from 'consola'
 import type { Account } from '../accounts/stored.ts'
+import type { AnswerCache } from '../answers/cache.ts'
 import type { ItemMemory } from '../answers/items.ts'
 import type { Repeats } from '../answers/repeats.ts'
 import type { Catalog } from '../models/catalog.ts'
@@ -64,6 +65,8 @@ export interface Runtime {
   readonly ledger: Ledger
   readonly audit: Audit
   readonly records: Records
+  /** Undefined where no answers are stored for equal requests. */
+  readonly answers: AnswerCache | undefined
   /** Items of answers that clients may refer to. */
   readonly items: ItemMemory
   /** Requests that clients may repeat. */

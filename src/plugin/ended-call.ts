@@ -81,6 +81,10 @@ export interface EndedCall {
         readonly skipped: string
       }
   )[]
+  /** What the cache of answers did: `hit`, `joined` (waited for an equal call), `miss` or `pass`. */
+  readonly cache: string | null
+  /** Seconds since the answer was stored, of a hit. */
+  readonly cache_age: number | null
   /** The model that the client asked for, where a fallback was asked in its place. */
   readonly asked_model: string | null
   /** The reason of it: `down`, `context` or `filter`. */

@@ -62,6 +62,8 @@ const CALL = {
   session: null,
   agent: 'openai-node',
   attempts: [],
+  cache: null,
+  cache_age: null,
   asked_model: null,
   fallback: null,
   questions: [],

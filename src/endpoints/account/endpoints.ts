@@ -12,7 +12,7 @@ export const key: GetRoute = {
   async answer({ admission, runtime }) {
     const { key, account } = admission
     const entered = admission.entered!
-    const { accounts, ledger, config } = runtime
+    const { accounts, ledger, config, answers } = runtime
     const [spend, [totals], rates] = await Promise.all([
       ledger.key(account.id, key.id),
       ledger.balances([account.id]),
@@ -42,6 +42,7 @@ export const key: GetRoute = {
         rates,
         now: entered.at,
       }),
+      answer_cache: answers ? (key.cache ?? 'model') : null,
       tag: key.tag ?? null,
       log_content: takesContents(config) && key.logContent === true,
     }

@@ -5,7 +5,8 @@ import { lackOf, lacks } from '../../models/capabilities.ts'
 import type { Endpoint } from '../../pipeline/pipeline.ts'
 import type { CompletionInput } from '../../plugin.ts'
 import { billing, type AnswerChunk, OutputLimit } from './billing.ts'
-import { chat, chatAnswer, refuseLacking } from './endpoint.ts'
+import { pack } from './stored.ts'
+import { chat, chatAnswer, refuseLacking, unpackChat } from './endpoint.ts'
 import { guardAdapter } from './guard.ts'
 import { chatTexts } from './guard-input.ts'
 import { outboundChat, type ChatRequest } from './request.ts'
@@ -69,6 +70,11 @@ export const completions: Endpoint<CompletionRequest, CompletionInput, AnswerChu
   withoutContent: (request) => ({ ...request, messages: [], prompt: [], suffix: undefined }),
 
   normalize: (call) => chatAnswer(call, asSent(call.target.outbound as CompletionInput)),
+  stored: {
+    pack,
+    unpack: (call, packed) =>
+      unpackChat(call, asSent(call.target.outbound as CompletionInput), packed),
+  },
 
   instructions: {
     apply(outbound: CompletionInput, { system, maxOutputTokens = Infinity }) {

@@ -20,6 +20,7 @@ import { readRawJson, sessionOf } from '../shared/body.ts'
 import { askedIn, billing, type AnswerChunk, type SentChat, OutputLimit } from './billing.ts'
 import { grounding } from './citations.ts'
 import { guardAdapter } from './guard.ts'
+import { pack, unpacked, type StoredChat } from './stored.ts'
 import { ChatAnswer, type Envelope } from './answer.ts'
 import { conversationOf, withMessage } from './conversation.ts'
 import {
@@ -93,6 +94,10 @@ export const chat: Endpoint<ChatRequest, ChatInput, AnswerChunk> = {
   addresses,
 
   normalize: (call) => chatAnswer(call, call.target.outbound as ChatInput),
+  stored: {
+    pack,
+    unpack: (call, packed) => unpackChat(call, call.target.outbound as ChatInput, packed),
+  },
 
   instructions: {
     apply(outbound: ChatInput, { system, maxOutputTokens }) {
@@ -122,6 +127,12 @@ export function chatAnswer(call: Call, sent: SentChat): ProviderAnswer<AnswerChu
   const answer = new ChatAnswer(envelopeOf(call), askedIn(call, sent))
   call.answer.state = answer
   return answer
+}
+
+/** The chunks of a stored answer for a call. @param sent the request, as a chat */
+export function unpackChat(call: Call, sent: SentChat, packed: StoredChat): readonly AnswerChunk[] {
+  const answer = chatAnswer(call, sent) as ChatAnswer
+  return unpacked(answer, packed, call.request.stream)
 }
 
 /** The state of the latest answer; undefined before a vendor has answered. */

@@ -132,6 +132,7 @@ const READ_SEPARATELY = new Set(['input', 'encoding_format'])
 export const embeddings = defineUnitEndpoint<EmbeddingRequest, EmbeddingInput, EmbeddingPart>({
   path: '/v1/embeddings',
   operation: 'embed',
+  stored: true,
   modality: 'embedding',
   errorField: 'input',
   body,

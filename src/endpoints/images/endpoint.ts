@@ -2,7 +2,7 @@
 import { modelNames } from '../../models/allowlist.ts'
 import { lackOf, lacks } from '../../models/capabilities.ts'
 import { InvalidRequest, brokenAnswer } from '../../errors/errors.ts'
-import { costJson } from '../../money/money.ts'
+import { costJson, isOfModel } from '../../money/money.ts'
 import type { Call, Receipt, ProviderAnswer } from '../../pipeline/pipeline.ts'
 import type {
   ImageInput,
@@ -599,7 +599,7 @@ export const edits = defineUnitEndpoint<ImageRequest, ImageInput, ImagePart>({
 /** `usage` of an answer. Models that are paid by the image have no tokens. */
 function usageJson(receipt: Receipt, { target: { model } }: Call): object {
   const { meter } = receipt
-  const consumed = meter.find(({ source }) => source === 'model')?.usage ?? {}
+  const consumed = meter.find(isOfModel)?.usage ?? {}
   const tokens = isPaidByToken(model) ? consumed : {}
   const { promptTokens = 0, imageInputTokens = 0 } = tokens
   const { completionTokens = 0, imageOutputTokens = 0 } = tokens

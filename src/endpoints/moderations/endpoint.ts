@@ -1,6 +1,6 @@
 /** `POST /v1/moderations`: by a model of the catalog, or by guards of the configuration. */
 import type { Estimate } from '../../money/holds.ts'
-import { costJson } from '../../money/money.ts'
+import { costJson, isOfModel } from '../../money/money.ts'
 import { MEDIA_TOKENS } from '../../money/plausible.ts'
 import type { ClientAddress, Endpoint } from '../../pipeline/pipeline.ts'
 import type { Media, ModerationInput, ModerationResult } from '../../plugin.ts'
@@ -50,6 +50,7 @@ export const moderations = defineUnitEndpoint<ModerationRequest, ModerationInput
   {
     path: '/v1/moderations',
     operation: 'moderate',
+    stored: true,
     modality: 'moderation',
     errorField: 'input',
     body: moderationBody,
@@ -61,7 +62,7 @@ export const moderations = defineUnitEndpoint<ModerationRequest, ModerationInput
 
     // Guards have no tokens of their own; those of a model that they ask are on the bill.
     usage(receipt) {
-      const isByModel = receipt.meter.some(({ source }) => source === 'model')
+      const isByModel = receipt.meter.some(isOfModel)
       return isByModel ? promptUsageJson(receipt) : costJson(receipt)
     },
 

@@ -1,7 +1,7 @@
 /** `POST /v1/ocr`: paid by the page. */
 import { InvalidRequest, brokenAnswer } from '../../errors/errors.ts'
 import { lackOf, lacks } from '../../models/capabilities.ts'
-import { costJson } from '../../money/money.ts'
+import { costJson, isOfModel } from '../../money/money.ts'
 import type { UsageReport } from '../../money/plausible.ts'
 import type { ClientAddress, Endpoint, Receipt } from '../../pipeline/pipeline.ts'
 import type { OcrInput, OcrResult, OcrPage, DocumentSource } from '../../plugin.ts'
@@ -526,6 +526,7 @@ const addresses: NonNullable<Endpoint<unknown, OcrInput>['addresses']> = {
 export const ocr = defineUnitEndpoint<OcrRequest, OcrInput, OcrPart>({
   path: '/v1/ocr',
   operation: 'ocr',
+  stored: true,
   modality: 'ocr',
   errorField: null,
   body: ocrBody,
@@ -603,6 +604,6 @@ function usageOf({ pages: { length }, usage }: OcrResult): UsageReport {
 }
 
 function pagesIn({ meter }: Receipt): { readonly pages_processed: number } {
-  const { pages = 0 } = meter.find(({ source }) => source === 'model')?.usage ?? {}
+  const { pages = 0 } = meter.find(isOfModel)?.usage ?? {}
   return { pages_processed: pages }
 }

@@ -54,6 +54,7 @@ const NONE: ReadonlySet<string> = new Set()
 export const rerank = defineUnitEndpoint<RerankRequest, RerankInput, RerankPart>({
   path: '/v1/rerank',
   operation: 'rerank',
+  stored: true,
   modality: 'rerank',
   errorField: 'documents',
   body,

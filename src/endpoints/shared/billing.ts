@@ -3,7 +3,7 @@ import { Buffer } from 'node:buffer'
 import { brokenAnswer } from '../../errors/errors.ts'
 import type { Receipt } from '../../pipeline/pipeline.ts'
 import type { Estimate } from '../../money/holds.ts'
-import { CHAT_SIDES, costJson } from '../../money/money.ts'
+import { CHAT_SIDES, costJson, isOfModel } from '../../money/money.ts'
 import { bounds, textTokens, UNKNOWN_CONTEXT, type Expected } from '../../money/plausible.ts'
 import type { Usage } from '../../plugin.ts'
 
@@ -65,7 +65,7 @@ export function promptBounds({ tokens, most }: PromptSize): Expected {
 }
 
 export function consumedIn({ meter }: Pick<Receipt, 'meter'>): Usage {
-  return meter.find(({ source }) => source === 'model')?.usage ?? {}
+  return meter.find(isOfModel)?.usage ?? {}
 }
 
 export function promptUsageJson(receipt: Receipt): object {

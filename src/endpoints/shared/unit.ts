@@ -47,6 +47,8 @@ export interface UnitEndpoint<In extends UnitRequest, Out, Part extends object>
   toInput(incoming: Incoming, limits: BodyLimits): Promise<In>
   /** Whether the answer is sent as it comes; by default it never is. */
   streams?(input: In): boolean
+  /** Whether equal requests may get a stored answer. */
+  readonly stored?: true
   /** Members that no provider gets, in addition to those of all endpoints. */
   readonly own?: readonly string[]
   /** The members that replace the content once it is not needed any more. */
@@ -74,6 +76,11 @@ export interface UnitRoute<In, Out, Part> {
   readonly format: WireFormat<In, Part>
 }
 
+const AS_THEY_ARE = {
+  pack: (parts: readonly unknown[]) => parts,
+  unpack: (_: unknown, parts: readonly any[]) => parts,
+}
+
 export function defineUnitEndpoint<In extends UnitRequest, Out, Part extends object>(
   unit: UnitEndpoint<In, Out, Part>,
 ): UnitRoute<In, Out, Part> {
@@ -94,6 +101,7 @@ export function defineUnitEndpoint<In extends UnitRequest, Out, Part extends obj
       normalize: ({ request, target: { outbound, model } }) =>
         unit.answer({ input: request.input as In, outbound: outbound as Out, model }),
       billing: billingOf(unit),
+      ...(unit.stored && { stored: AS_THEY_ARE }),
       guard: guardOf(unit),
     },
     format: {

@@ -2,6 +2,7 @@
  * Writers of answers. The call ends before the last byte is written: a client that has read the end finds its balance charged
  * and its concurrency slot free.
  */
+import { isOfModel } from '../../money/money.ts'
 import { Buffer } from 'node:buffer'
 import {
   cannotBook,
@@ -139,7 +140,7 @@ function sendBody(
 /** Puts the receipt on an error in place of an answer, where the call costs something all the same. */
 export function tellCost({ charge, answer }: Call, error: GatewayError): void {
   const receipt = charge?.price(error, true)
-  const hasBought = answer.meter.some(({ source }) => source === 'model')
+  const hasBought = answer.meter.some(isOfModel)
   error.receipt = receipt && (receipt.bill.cost > 0n || hasBought) ? receipt : undefined
 }
 

@@ -10,7 +10,7 @@ import {
   described,
 } from '../../errors/checks.ts'
 import { cannotBook, UpstreamFailure, brokenAnswer } from '../../errors/errors.ts'
-import { costJson } from '../../money/money.ts'
+import { costJson, isOfModel } from '../../money/money.ts'
 import type { Call, Done, Receipt, Writer, ProviderAnswer } from '../../pipeline/pipeline.ts'
 import type { Outgoing } from '../../pipeline/http.ts'
 import type { SpeechInput, Speech, Step, Usage } from '../../plugin.ts'
@@ -484,7 +484,7 @@ export const speech = defineUnitEndpoint<SpeechRequest, SpeechInput, SpeechPart>
 /** `usage` of an answer. Models that are paid by the character have no tokens. */
 function usageJson(receipt: Receipt): object {
   const { meter } = receipt
-  const consumed = meter.find(({ source }) => source === 'model')?.usage ?? {}
+  const consumed = meter.find(isOfModel)?.usage ?? {}
   const { promptTokens = 0, completionTokens = 0, characters = 0 } = consumed
   return {
     input_tokens: promptTokens,

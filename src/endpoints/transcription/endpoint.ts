@@ -2,7 +2,7 @@
 import { InvalidRequest, brokenAnswer } from '../../errors/errors.ts'
 import { lackOf, lacks, type Capability } from '../../models/capabilities.ts'
 import type { Model } from '../../models/catalog.ts'
-import { costJson } from '../../money/money.ts'
+import { costJson, isOfModel } from '../../money/money.ts'
 import type { Call, Receipt, ProviderAnswer } from '../../pipeline/pipeline.ts'
 import type {
   MediaFile,
@@ -536,7 +536,7 @@ function checkCapabilities(input: TranscriptionRequest, model: Model): void {
 
 function usageJson(receipt: Receipt, { target: { model } }: Call): object {
   const { meter } = receipt
-  const consumed = meter.find(({ source }) => source === 'model')?.usage ?? {}
+  const consumed = meter.find(isOfModel)?.usage ?? {}
   const { promptTokens = 0, audioInputTokens = 0, completionTokens = 0, seconds = 0 } = consumed
   const cost = costJson(receipt)
   if (!isPaidByToken(model)) {

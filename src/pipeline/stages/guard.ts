@@ -355,6 +355,7 @@ class CallGuard implements ResultFilter {
     if (!stop && withheld.length > 0) {
       const { target } = call
       target.outbound = this.#adapter.withhold!(target.outbound, withheld)
+      target.withheld = true
       target.requiresNormalForm = true
     }
     return stop

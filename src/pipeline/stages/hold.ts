@@ -134,7 +134,7 @@ function requestOf(
 }
 
 /** Exchanges the hold of a call for that of another model, or for a share of its own. See {@link Admission.rehold}. */
-async function rehold(call: Call, model: Model, share = 1): Promise<boolean> {
+async function rehold(call: Call, model: Model, share = 1): Promise<Error | undefined> {
   const { admission, target, runtime } = call
   const asked = target.model
   target.model = model
@@ -148,14 +148,14 @@ async function rehold(call: Call, model: Model, share = 1): Promise<boolean> {
   const part = share === 1 ? figures : partOf(figures, share)
   const held = await runtime.ledger.hold({ ...requestOf(call, model, part), replaces: true })
   runtime.metrics.held(heldAs(held))
-  if (!held.ok) return false
+  if (!held.ok) return refusalOf(call, held)
   admission.held = held
   admission.estimate = estimate
   target.model = model
   void runtime.prices.keep([model])
   call.admission.grow = undefined
   if (held.tight) growWith(call, part)
-  return true
+  return undefined
 }
 
 /** A share of what a call holds, in thousandths. */

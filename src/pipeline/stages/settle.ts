@@ -4,6 +4,7 @@ import { InternalError, ShuttingDown, type GatewayError } from '../../errors/err
 import { SETTLE_MS, unbookedLine } from '../../state/ledger/deferred.ts'
 import type { Settled, Settlement } from '../../state/ledger/ledger.ts'
 import {
+  isOfModel,
   NO_COST,
   priceUsage,
   vendorCostOf,
@@ -179,7 +180,7 @@ function isModelPaid(call: Call, failed: boolean, error: GatewayError | undefine
 }
 
 function takeModelOff({ answer: { meter } }: Call): void {
-  const index = meter.findIndex(({ source }) => source === 'model')
+  const index = meter.findIndex(isOfModel)
   if (index !== -1) meter.splice(index, 1)
 }
 

@@ -25,7 +25,13 @@ import {
   type Routes,
   needs,
 } from './route.ts'
-import { InvalidRequest, LedgerDoubted, ReferenceTaken, Unavailable } from '../../errors/errors.ts'
+import {
+  InvalidRequest,
+  LedgerDoubted,
+  NotFound,
+  ReferenceTaken,
+  Unavailable,
+} from '../../errors/errors.ts'
 import { formatPico, parsePico, usdJson, type Pico } from '../../money/money.ts'
 import { type Settled, ACCOUNT } from '../../state/ledger/ledger.ts'
 import { limitsOfAccount } from '../../accounts/accounts.ts'
@@ -39,6 +45,8 @@ export const accountRoutes: Routes = {
     PATCH: needs(['keys', 'money'], changeAccount),
     DELETE: needs('keys', archiveAccount),
   },
+  '/accounts/:id/answers': { DELETE: needs('keys', purgeAnswers) },
+  '/answers': { GET: needs('read', showAnswers) },
   '/accounts/:id/credits': { POST: needs('money', addCredits) },
   '/accounts/:id/adjust': { POST: needs('money', adjustBalance) },
 }
@@ -103,6 +111,22 @@ async function archiveAccount(request: AdminRequest): Promise<Answer> {
   return changing(request, ofAccounts(request), 'archive', async (condition) => ({
     item: await request.runtime.accounts.archiveAccount(request.id, condition),
   }))
+}
+
+/** Makes all stored answers of an account unreadable, for every gateway with its next call. */
+async function purgeAnswers(request: AdminRequest): Promise<Answer> {
+  return changing(request, ofAccounts(request), 'answers.purge', async (condition) => ({
+    item: await request.runtime.accounts.purgeAnswers(request.id, condition),
+  }))
+}
+
+/** @throws NotFound where no answers are stored */
+function showAnswers({ runtime: { answers } }: AdminRequest): Answer {
+  if (!answers)
+    throw new NotFound('not_found', 'No answers are stored: "answers" is not configured.')
+  const { driver, state, counts, saved } = answers
+  const since_start = { ...counts, saved_usd: usdJson(saved) }
+  return { body: { data: { driver, state, since_start } } }
 }
 
 const ofAccounts = ({ runtime }: AdminRequest) => ({

@@ -143,6 +143,8 @@ export interface Account extends KeptSettings<typeof ACCOUNT_SETTINGS> {
   readonly disabled: boolean
   /** Moment of archiving, ms since epoch: the account's keys are refused for good. */
   readonly archivedAt?: number | undefined
+  /** Salt of stored answers; absent until they are purged for the first time. */
+  readonly answers?: string | undefined
   /** Grows with every change; 0 before the first. */
   readonly revision: number
   readonly createdAt: number

@@ -112,6 +112,17 @@ export const KEY_SETTINGS = {
   },
   /** Whether the contents of its calls may be kept where the configuration allows that. */
   log_content: { stored: 'logContent', schema: flag, absent: false, csv: [] },
+  /** Whether its calls get stored answers; the model may say less. */
+  cache: {
+    stored: 'cache',
+    schema: v.picklist(['off', 'asked', 'on'], '"off", "asked" or "on"'),
+    csv: [],
+    option: {
+      name: 'cache',
+      value: 'use',
+      help: 'stored answers: "off", "asked" or "on"; "none" leaves it to the model',
+    },
+  },
   note: NOTE,
 } as const satisfies Settings
 
@@ -244,6 +255,8 @@ export interface HolderKey {
   readonly spend_remaining_usd: Usd | null
   readonly expires_at: string | null
   readonly limits: readonly Limit[]
+  /** Use of stored answers by the key, or `model` where each model says it; null where none are stored. */
+  readonly answer_cache: string | null
   readonly tag: string | null
   readonly log_content: boolean
 }

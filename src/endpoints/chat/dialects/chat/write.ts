@@ -1,4 +1,4 @@
-import { CHAT_SIDES, costJson } from '../../../../money/money.ts'
+import { CHAT_SIDES, costJson, isOfModel } from '../../../../money/money.ts'
 import type { Call, Done, Receipt, Writer } from '../../../../pipeline/pipeline.ts'
 import type { Outgoing } from '../../../../pipeline/http.ts'
 import { billedJson, EventWriter, WholeWriter, type EventFormat } from '../../../shared/write.ts'
@@ -11,7 +11,7 @@ import { chatBody, readChatRequest } from './read.ts'
 
 export function chatUsageJson(receipt: Receipt): object {
   const { meter } = receipt
-  const usage = meter.find(({ source }) => source === 'model')?.usage ?? {}
+  const usage = meter.find(isOfModel)?.usage ?? {}
   const prompt_tokens = usage.promptTokens ?? 0
   const completion_tokens = usage.completionTokens ?? 0
   // The gateway's own search, else searches of the vendor. The member holds 0 or 1; more searches show in the cost only.

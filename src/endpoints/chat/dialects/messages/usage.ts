@@ -1,5 +1,5 @@
 /** Quantities and cost in the form of Anthropic's usage, whose input tokens do not include the cache. */
-import { costJson } from '../../../../money/money.ts'
+import { costJson, isOfModel } from '../../../../money/money.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { Usage } from '../../../../plugin.ts'
 
@@ -33,7 +33,7 @@ export function vendorUsage(counts: object, receipt: Receipt): object {
 }
 
 function modelUsage({ meter }: Receipt): Usage {
-  return meter.find(({ source }) => source === 'model')?.usage ?? {}
+  return meter.find(isOfModel)?.usage ?? {}
 }
 
 /** The usage with which an answer begins: clients take the size of their context from it, so that it is never 0. */

@@ -1,5 +1,5 @@
 /** Quantities and cost in the form of the Responses API. */
-import { RESPONSE_SIDES, costJson } from '../../../../money/money.ts'
+import { RESPONSE_SIDES, costJson, isOfModel } from '../../../../money/money.ts'
 import type { Receipt } from '../../../../pipeline/pipeline.ts'
 import type { Usage } from '../../../../plugin.ts'
 
@@ -33,5 +33,5 @@ export function vendorUsage(counts: object, receipt: Receipt): object {
 }
 
 function modelUsage({ meter }: Receipt): Usage {
-  return meter.find(({ source }) => source === 'model')?.usage ?? {}
+  return meter.find(isOfModel)?.usage ?? {}
 }
