@@ -1,5 +1,6 @@
 /** Installations of LiteLLM: what its configuration and its tables become here. */
 import type { Installation, Migration, MigrationNote, MigrationSource } from '../../src/plugin.ts'
+import { readCache, readFallbacks, withAnswers } from './litellm/answers.ts'
 import { mapKeys } from './litellm/keys.ts'
 import { Models } from './litellm/models.ts'
 import { Instances } from './litellm/providers.ts'
@@ -39,19 +40,23 @@ function read({ config: raw, tables, accept, listed }: Installation): Migration 
     models.addAlias(alias, name, `router_settings.model_group_alias.${alias}`)
   }
   const { server, routing, sinks } = readSections(raw, settings, say)
+  const { own, shared } = readFallbacks(raw, models.names, say)
+  const cache = readCache(raw, say)
+  const routed = { ...routing, ...(shared.length > 0 && { fallbacks: shared }) }
   const config = {
     ...(models.isOpen && { extends: 'starter' }),
     ...(Object.keys(server).length > 0 && { server }),
     admin: { token: '${SLUICEGATE_ADMIN_TOKEN}' },
     providers: Object.fromEntries(instances.byName),
-    ...(Object.keys(routing).length > 0 && { routing }),
+    ...(Object.keys(routed).length > 0 && { routing: routed }),
+    ...(cache && { answers: cache.section }),
     ...(sinks.length > 0 && { sinks }),
   }
   const { accounts, keys } = mapKeys({ tables, names: models.names, accept, say })
-  const named = variablesIn([config.providers, sinks])
+  const named = variablesIn([config.providers, sinks, cache?.section ?? {}])
   return {
     config,
-    models: models.byId(),
+    models: withAnswers(models.byId(), own, cache?.use),
     env: settings.env,
     needs: [...new Set([...named, ...instances.variables])].filter(
       (name) => !settings.env.has(name),

@@ -321,7 +321,10 @@ function vendorOf(id: string): string {
 }
 
 /** What is wrong with lists of fallbacks. That of a wildcard is for models of any kind, as that of `routing` is. */
-function checkFallbacks({ models, wildcards = {}, names, routing }: ValidConfig): ConfigIssue[] {
+function checkFallbacks(config: ValidConfig): ConfigIssue[] {
+  const { models, wildcards = {}, names, routing } = config
+  // What is written and lacks a price is told of elsewhere.
+  const unpriced = new Set(config.unpriced?.map(({ id }) => id))
   const lists = [
     ...Object.entries(models).flatMap(([id, { enabled, wildcard, fallbacks }]) =>
       enabled && wildcard === undefined && fallbacks
@@ -338,10 +341,9 @@ function checkFallbacks({ models, wildcards = {}, names, routing }: ValidConfig)
   if (lists.length === 0) return []
   const catalog = buildCatalog(models, names, wildcards)
   return lists.flatMap(({ path, id, fallbacks }) =>
-    fallbackIssues(fallbacks, catalog, catalog.get(id)).map(({ index, message }) => ({
-      path: `${path}.${index}`,
-      message,
-    })),
+    fallbackIssues(fallbacks, catalog, catalog.get(id))
+      .filter(({ index }) => !unpriced.has(fallbacks[index]!.model))
+      .map(({ index, message }) => ({ path: `${path}.${index}`, message })),
   )
 }
 

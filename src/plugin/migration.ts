@@ -44,6 +44,10 @@ export interface MigratedModel {
   readonly context_length?: number
   /** Parameters of a chat that apply where a request does not say them. */
   readonly defaults?: Readonly<Record<string, unknown>>
+  /** Models that answer where it cannot, as its entry names them. */
+  readonly fallbacks?: readonly unknown[]
+  /** Use of stored answers. */
+  readonly cache?: string
   readonly deployments?: readonly Readonly<Record<string, unknown>>[]
 }
 

@@ -119,9 +119,6 @@ export const UNMAPPED = [
   'model_list[21]',
   'router_settings.model_group_alias.nothing',
   'router_settings.routing_strategy',
-  'router_settings.fallbacks',
-  'litellm_settings.default_fallbacks',
-  'litellm_settings.cache',
   'general_settings.database_url',
   'general_settings.master_key',
 ]

@@ -15,19 +15,13 @@ import {
 /** What is said of a member that has no place in the result. */
 type Said = readonly [harm: Harm, message: string, remedy?: string]
 
-const FALLBACK: Said = [
-  'lost',
-  'no other model answers here: deployments of one model take over from each other',
-]
-const CACHE: Said = ['lost', 'answers are not kept here']
+/** Members that `answers.ts` reads. */
+const OF_ANSWERS =
+  /^((default_|context_window_|content_policy_)?fallbacks|cache(_params|_responses)?)$/
 const REDIS: Said = ['elsewhere', 'set "state" to the driver "redis" for several processes']
 const ROUTER_ONLY: Said = ['none', 'a failing deployment rests as "routing" says']
 
 const ROUTER: Readonly<Record<string, Said>> = {
-  fallbacks: FALLBACK,
-  default_fallbacks: FALLBACK,
-  context_window_fallbacks: FALLBACK,
-  content_policy_fallbacks: FALLBACK,
   provider_budget_config: [
     'wider',
     'budgets of vendors are not kept here: keys and accounts have caps',
@@ -36,7 +30,6 @@ const ROUTER: Readonly<Record<string, Said>> = {
   redis_port: REDIS,
   redis_password: REDIS,
   redis_url: REDIS,
-  cache_responses: CACHE,
   allowed_fails: ROUTER_ONLY,
   retry_policy: ROUTER_ONLY,
   allowed_fails_policy: ROUTER_ONLY,
@@ -45,8 +38,6 @@ const ROUTER: Readonly<Record<string, Said>> = {
 }
 const LITELLM: Readonly<Record<string, Said>> = {
   ...ROUTER,
-  cache: CACHE,
-  cache_params: CACHE,
   max_budget: ['wider', 'there is no budget of the whole gateway: keys and accounts have caps'],
   budget_duration: ['wider', 'there is no budget of the whole gateway'],
   max_user_budget: ['wider', 'there is no budget of all users: keys and accounts have caps'],
@@ -157,7 +148,7 @@ class Sections implements SectionSettings {
   router(router: Raw): void {
     for (const [name, value] of Object.entries(router)) {
       const where = `router_settings.${name}`
-      if (isUnset(value) || name === 'model_group_alias') continue
+      if (isUnset(value) || name === 'model_group_alias' || OF_ANSWERS.test(name)) continue
       if (name === 'num_retries') this.#attempts(value, where)
       else if (name === 'cooldown_time') this.#seconds(value, where, this.routing, 'cooldown')
       else if (name !== 'routing_strategy') this.#say(...placed(ROUTER[name] ?? NOT_MAPPED, where))
@@ -171,7 +162,7 @@ class Sections implements SectionSettings {
     for (const [name, value] of Object.entries(settings)) {
       const where = `litellm_settings.${name}`
       // What is turned off, and what is so here.
-      if (isUnset(value) || name === 'drop_params') continue
+      if (isUnset(value) || name === 'drop_params' || OF_ANSWERS.test(name)) continue
       if (name === 'request_timeout') {
         this.#seconds(value, where, this.server, 'requestTimeout')
       } else if (name === 'num_retries' && this.routing.attempts === undefined) {

@@ -42,7 +42,7 @@ export const key: GetRoute = {
         rates,
         now: entered.at,
       }),
-      answer_cache: answers ? (key.cache ?? 'model') : null,
+      ...(answers && { answer_cache: key.cache ?? 'model' }),
       tag: key.tag ?? null,
       log_content: takesContents(config) && key.logContent === true,
     }

@@ -255,8 +255,8 @@ export interface HolderKey {
   readonly spend_remaining_usd: Usd | null
   readonly expires_at: string | null
   readonly limits: readonly Limit[]
-  /** Use of stored answers by the key, or `model` where each model says it; null where none are stored. */
-  readonly answer_cache: string | null
+  /** Use of stored answers by the key, or `model` where each model says it; absent where none are stored. */
+  readonly answer_cache?: string
   readonly tag: string | null
   readonly log_content: boolean
 }
