@@ -5,23 +5,10 @@ import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import type { Storage } from 'unstorage'
 import { inTime } from '../lifetime/scope.ts'
-import { parseExactly, type Usage } from '../plugin.ts'
+import { parseExactly } from '../plugin.ts'
 import type { Records } from '../state/records.ts'
-import { Flight } from './flight.ts'
+import { Flight, type StoredAnswer } from './flight.ts'
 import { AnswerStorage } from './storage.ts'
-
-/** An answer in normal form, below the guards. */
-export interface StoredAnswer {
-  readonly v: 1
-  /** ms since epoch */
-  readonly at: number
-  /** Seconds. */
-  readonly ttl: number
-  readonly deployment: string
-  readonly usage: Usage
-  /** Made by the endpoint. */
-  readonly parts: unknown
-}
 
 /** Keys of one account, until its answers are purged. */
 export interface AccountKeys {
@@ -52,7 +39,7 @@ const SWEEP_MS = 3_600_000
 const KEYS = 10_000
 
 const RESULTS = ['hit', 'joined', 'miss', 'pass', 'stored', 'too_large', 'late', 'failed'] as const
-export type CacheResult = (typeof RESULTS)[number]
+type CacheResult = (typeof RESULTS)[number]
 
 export class AnswerCache {
   /** Since the start. */
@@ -121,41 +108,42 @@ export class AnswerCache {
     return flight
   }
 
-  /** The call that asks for a name has ended. */
-  land(name: string, answer: StoredAnswer | undefined): void {
-    this.#flights.get(name)?.end(answer)
+  /** The call that asks for a name has ended. @param stored resolves when the answer can be found */
+  land(name: string, answer?: StoredAnswer, stored = Promise.resolve()): void {
+    const flight = this.#flights.get(name)
+    if (answer) flight?.end(answer, stored)
+    else flight?.pass()
   }
 
-  /** @param maxAge seconds; an older entry is none */
-  async find(
-    name: string,
-    { seal }: AccountKeys,
-    maxAge = Infinity,
-  ): Promise<StoredAnswer | undefined> {
+  /** The answer of a name; undefined where there is none, and for every fault of the storage. */
+  async find(name: string, { seal }: AccountKeys): Promise<StoredAnswer | undefined> {
     if (this.state === 'resting') return undefined
     try {
       const bytes = await this.#timely(this.#answers.get(name, seal))
       if (!bytes) return undefined
       const answer = parseExactly(bytes.toString()) as StoredAnswer
       const age = (Date.now() - answer.at) / 1000
-      return age <= Math.min(maxAge, answer.ttl) ? answer : undefined
+      return age <= answer.ttl ? answer : undefined
     } catch (error) {
       this.#failed(error)
       return undefined
     }
   }
 
-  /** Stores an answer. Does not wait. */
-  store(name: string, { seal }: AccountKeys, answer: StoredAnswer): void {
+  /** Stores an answer. Never rejects; no call waits for it. */
+  async store(name: string, { seal }: AccountKeys, answer: StoredAnswer): Promise<void> {
     if (this.#writes >= MOST_WRITES || this.state === 'resting') return this.count('failed')
     const value = Buffer.from(JSON.stringify(answer))
+    const { mostEntryBytes } = this.#options
     this.#writes++
-    void this.#timely(
-      this.#answers.put(name, value, answer.ttl, seal, this.#options.mostEntryBytes),
-    )
-      .then((isKept) => this.count(isKept ? 'stored' : 'too_large'))
-      .catch((error: unknown) => this.#failed(error))
-      .finally(() => this.#writes--)
+    try {
+      const put = this.#answers.put(name, value, answer.ttl, seal, mostEntryBytes)
+      this.count((await this.#timely(put)) ? 'stored' : 'too_large')
+    } catch (error) {
+      this.#failed(error)
+    } finally {
+      this.#writes--
+    }
   }
 
   drop(name: string): void {

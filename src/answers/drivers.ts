@@ -5,22 +5,15 @@ import { pathToFileURL } from 'node:url'
 import { builtinDrivers, createStorage, type Driver, type Storage } from 'unstorage'
 
 /** What the configuration says of the storage: the name of a driver, and its options. */
-export interface StoreSettings {
+interface StoreSettings {
   readonly driver: string
   readonly [option: string]: unknown
 }
 
 /** Drivers that keep nothing, or that only browsers have. */
 const REFUSED = /^(null|overlay|local-?storage|session-?storage|indexedb|capacitor-preferences)$/i
-/** Drivers whose storage removes what is too old, as they are told. */
-const EXPIRING = /^(redis|upstash|vercel-kv|http|cloudflare-kv-http|lru-cache|memory)$/
 /** Entries of `lru-cache`; its bytes bound it sooner. */
 const MOST_ENTRIES = 1_000_000
-
-/** Whether the storage removes entries that are too old itself; folders are swept, others have to be told. */
-export function expires({ driver }: StoreSettings): boolean {
-  return EXPIRING.test(driver) || isFolder(driver)
-}
 
 export function isFolder(driver: string): boolean {
   return driver === 'fs' || driver === 'fs-lite'

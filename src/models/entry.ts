@@ -182,7 +182,7 @@ export type ModelDefaults = v.InferOutput<typeof defaultsSchema>
 const USES = ['off', 'asked', 'on'] as const
 /** Whether calls get stored answers: never, where they ask for it, or whenever one fits. */
 export type CacheUse = (typeof USES)[number]
-export const cacheUse = v.picklist(USES, '"off", "asked" or "on"')
+const cacheUse = v.picklist(USES, '"off", "asked" or "on"')
 const SHARE = 'a decimal text from "0" to "1", such as "0.1"'
 /** Schema of the share of the selling price that a stored answer costs. */
 export const priceShare = v.pipe(

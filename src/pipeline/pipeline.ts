@@ -208,6 +208,8 @@ export interface Endpoint<In = unknown, Out = unknown, Part = unknown> {
 interface StoredParts<Part = unknown> {
   /** Undefined for an answer that is not whole and well. @param streamed whether it came as chunks */
   pack(parts: readonly Part[], streamed: boolean): unknown
+  /** Whether equal requests are meant to get different answers. */
+  varies?(outbound: any): boolean
   /** The same parts for another call. */
   unpack(call: Call, packed: any): readonly Part[]
 }
@@ -322,7 +324,7 @@ export interface Target {
   reuse?: {
     readonly result: 'hit' | 'joined' | 'miss' | 'pass'
     readonly age?: number
-    end(): void
+    end(): void | Promise<void>
   }
   /** The path of the vendor's tool that the gateway's search has replaced; set by `ground`. */
   searchedFor?: string

@@ -96,6 +96,7 @@ export const chat: Endpoint<ChatRequest, ChatInput, AnswerChunk> = {
   normalize: (call) => chatAnswer(call, call.target.outbound as ChatInput),
   stored: {
     pack,
+    varies: ({ temperature }: ChatInput) => temperature !== 0,
     unpack: (call, packed) => unpackChat(call, call.target.outbound as ChatInput, packed),
   },
 

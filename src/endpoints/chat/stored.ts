@@ -42,7 +42,7 @@ export function unpacked(
   return parts
 }
 
-function packed({ head: _, receipt: _receipt, ...chunk }: AnswerChunk): unknown {
+function packed({ head: _head, receipt: _receipt, ...chunk }: AnswerChunk): unknown {
   const [choice, ...others] = chunk.choices
   const { content, ...rest } = choice?.delta ?? {}
   const isText =

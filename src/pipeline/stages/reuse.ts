@@ -1,17 +1,13 @@
 import { hash } from 'node:crypto'
-import {
-  nameOf,
-  type AccountKeys,
-  type AnswerCache,
-  type StoredAnswer,
-} from '../../answers/cache.ts'
+import { nameOf, type AccountKeys, type AnswerCache } from '../../answers/cache.ts'
+import type { StoredAnswer } from '../../answers/flight.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
 import type { Model } from '../../models/catalog.ts'
 import { firstFactor, timesFactor } from '../../models/markup.ts'
 import type { CacheUse } from '../../models/entry.ts'
 import { compilePrices, versionOf, type Prices } from '../../money/prices.ts'
 import { isOfModel } from '../../money/money.ts'
-import type { ChainStep, Feed, Producer, Sink } from '../../stream/chain.ts'
+import type { Feed, Producer, Sink } from '../../stream/chain.ts'
 import { RawJson } from '../../stream/raw-json.ts'
 import { hashOf } from '../call-record.ts'
 import { fitTo } from '../fallbacks.ts'
@@ -50,7 +46,7 @@ export function reuseBefore(next: Stage): Stage {
 }
 
 /** The lowest use of key and model; `off` where neither says anything. */
-export function useOf(key: CacheUse | undefined, { cache }: Pick<Model, 'cache'>): CacheUse {
+function useOf(key: CacheUse | undefined, { cache }: Pick<Model, 'cache'>): CacheUse {
   const places = [key, cache?.use].flatMap((one) => (one ? [ORDER.indexOf(one)] : []))
   return places.length === 0 ? 'off' : ORDER[Math.min(...places)]!
 }
@@ -102,12 +98,11 @@ function passOf(call: Call, text: string, isAsked: boolean): Pass | undefined {
   if (endpoint.addresses && endpoint.addresses.of(outbound).length > 0) return 'address'
   if (target.withheld) return 'withheld'
   if (Buffer.byteLength(text) > MOST_BYTES) return 'size'
-  const { temperature } = outbound as { readonly temperature?: number }
-  return endpoint.operation === 'chat' && !isAsked && temperature !== 0 ? 'temperature' : undefined
+  return !isAsked && endpoint.stored!.varies?.(outbound) ? 'temperature' : undefined
 }
 
 /** One call that may get a stored answer, or give one. */
-class Reuse implements Feed<unknown>, Producer, ChainStep {
+class Reuse implements Feed<unknown>, Producer {
   result: 'hit' | 'joined' | 'miss' = 'miss'
   age: number | undefined
   readonly #call: Call
@@ -117,6 +112,8 @@ class Reuse implements Feed<unknown>, Producer, ChainStep {
   readonly #asked: Asked | undefined
   #keys!: AccountKeys
   #name = ''
+  /** Seconds; an older answer is none. */
+  #maxAge = 0
   /** Parts of the vendor's answer; undefined where they are not stored. */
   #parts: unknown[] | undefined
   /** Whether other calls may wait for this one. */
@@ -144,21 +141,24 @@ class Reuse implements Feed<unknown>, Producer, ChainStep {
     this.#keys = await this.#cache.keysOf(runtime.records, account.id, account.answers)
     this.#name = nameOf(this.#keys, materialOf(call, scope === 'key' ? key.id : ''), this.#text)
     target.reuse = this
-    call.through(this)
+    call.through({ push: this.#pass.bind(this) })
     const isFresh = this.#asked?.use === 'refresh'
-    const maxAge = Math.min(this.#asked?.ttl ?? own, own)
-    const found = isFresh ? undefined : await this.#cache.find(this.#name, this.#keys, maxAge)
-    call.throwIfAborted()
-    if (found && this.#isUsable(found)) {
-      this.#take(found, 'hit')
-      call.source = new StoredParts(this.#unpacked(found))
+    this.#maxAge = Math.min(this.#asked?.ttl ?? own, own)
+    const flight = isFresh || wait === 0 ? undefined : this.#cache.fly(this.#name)
+    call.headers[HEADER] = 'miss'
+    if (flight) {
+      call.source = this
       return
     }
-    call.headers[HEADER] = 'miss'
-    const flight = isFresh || wait === 0 ? undefined : this.#cache.fly(this.#name)
-    this.#flies = !isFresh && wait > 0 && !flight
-    if (flight) call.source = this
-    else this.#collect()
+    // From now on equal calls wait for this one.
+    this.#flies = !isFresh && wait > 0
+    const found = isFresh ? undefined : await this.#cache.find(this.#name, this.#keys)
+    call.throwIfAborted()
+    if (!found || !this.#isUsable(found)) return this.#collect()
+    if (this.#flies) this.#cache.land(this.#name, found)
+    this.#flies = false
+    this.#take(found, 'hit')
+    call.source = new StoredParts(this.#unpacked(found))
   }
 
   // As the source of a call that waits.
@@ -246,20 +246,19 @@ class Reuse implements Feed<unknown>, Producer, ChainStep {
     return firstFactor(model.cache?.price, this.#call.runtime.config.answers!.price)
   }
 
-  // As a step.
-
   #collect(): void {
     this.#parts = []
     this.#cache.count('miss')
   }
 
-  push(part: unknown, emit: (part: unknown) => void): void {
+  #pass(part: unknown, emit: (part: unknown) => void): void {
     this.#parts?.push(part)
     emit(part)
   }
 
-  /** A reasoning signature of it is of use to its deployment alone. */
-  #isUsable({ deployment }: StoredAnswer): boolean {
+  /** Whether it is young enough, and its deployment is there: a reasoning signature is of use to that alone. */
+  #isUsable({ deployment, at }: StoredAnswer): boolean {
+    if (Date.now() - at > this.#maxAge * 1000) return false
     return this.#call.target.model.deployments.some(({ id }) => id === deployment)
   }
 
@@ -283,8 +282,8 @@ class Reuse implements Feed<unknown>, Producer, ChainStep {
     return unpacked
   }
 
-  /** The call has ended, and its charge is booked. */
-  end(): void {
+  /** The call has ended. An answer is stored once its charge is booked. */
+  end(): void | Promise<void> {
     const call = this.#call
     const { answer } = call
     if (this.result !== 'miss') {
@@ -293,9 +292,16 @@ class Reuse implements Feed<unknown>, Producer, ChainStep {
       return
     }
     this.#stopWaiting?.()
-    const stored = this.#storable()
-    if (stored) this.#cache.store(this.#name, this.#keys, stored)
-    if (this.#flies) this.#cache.land(this.#name, stored)
+    if (this.#parts && answer.outcome === 'completed' && call.charge) {
+      return call.charge.book().then(() => this.#keep())
+    }
+    this.#keep()
+  }
+
+  #keep(): void {
+    const answer = this.#storable()
+    const stored = answer && this.#cache.store(this.#name, this.#keys, answer)
+    if (this.#flies) this.#cache.land(this.#name, answer, stored)
   }
 
   #storable(): StoredAnswer | undefined {
