@@ -23,7 +23,7 @@ export class Flight {
   #answer: StoredAnswer | undefined
   readonly #over: () => void
 
-  /** @param over called when nobody asks or waits any more, and an answer can be found */
+  /** @param over called when no call asks or waits any more, and an answer can be found */
   constructor(over: () => void) {
     this.#over = over
   }

@@ -35,6 +35,8 @@ import { reuseBefore } from '../pipeline/stages/reuse.ts'
 import { settle } from '../pipeline/stages/settle.ts'
 import { trace } from '../pipeline/stages/trace.ts'
 
+const reuse = reuseBefore(route)
+
 // Everything that happens to a request is in these lists.
 const entered: readonly Stage[] = [trace, enter]
 const served: readonly Stage[] = [
@@ -46,7 +48,7 @@ const served: readonly Stage[] = [
   settle,
   constrain,
   guard,
-  reuseBefore(route),
+  reuse,
   ground,
   route,
 ]

@@ -33,7 +33,7 @@ export function findEmails(text: string, before: string): Range[] {
     while (start > 0 && at - start < 64 && LOCAL.test(text[start - 1]!)) start--
     // A quote before the address belongs to it only as a pair.
     while (start < at && /["'*#&~.]/.test(text[start]!)) start++
-    if (text[at - 1] === '"') start = openingQuote(text, at) ?? start
+    if (text[at - 1] === '"' && text[start - 1] === '"') start--
     let end = at + 1
     while (end < text.length && end - at < 254 && DOMAIN.test(text[end]!)) end++
     while (end > at + 1 && /[.-]/.test(text[end - 1]!)) end--
@@ -46,16 +46,6 @@ export function findEmails(text: string, before: string): Range[] {
     if (isDomain(text.slice(at + 1, end))) found.push({ start, end })
   }
   return found
-}
-
-/** Most characters of what stands before the `@`. */
-const MOST_LOCAL = 64
-
-/** Where a quoted name before an `@` begins, which may have blanks; undefined where there is no quote on its line. */
-function openingQuote(text: string, at: number): number | undefined {
-  const open = text.lastIndexOf('"', at - 2)
-  const isNear = open >= 0 && at - open <= MOST_LOCAL
-  return isNear && !/[\n\r]/.test(text.slice(open, at)) ? open : undefined
 }
 
 /** Email addresses in words: `name (at) example [dot] org`. */

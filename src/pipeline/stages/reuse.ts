@@ -150,7 +150,7 @@ class Reuse implements Feed<unknown>, Producer {
       call.source = this
       return
     }
-    // From now on equal calls wait for this one.
+    // Equal calls wait for this one now.
     this.#flies = !isFresh && wait > 0
     const found = isFresh ? undefined : await this.#cache.find(this.#name, this.#keys)
     call.throwIfAborted()
@@ -161,7 +161,7 @@ class Reuse implements Feed<unknown>, Producer {
     call.source = new StoredParts(this.#unpacked(found))
   }
 
-  // As the source of a call that waits.
+  // The source of a call that waits.
 
   start(sink: Sink<unknown>): Producer {
     this.#sink = sink

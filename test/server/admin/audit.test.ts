@@ -63,6 +63,7 @@ it('every change is in the audit log, and no secret', async () => {
   await change('POST', '/keys/:id/play', id, {})
   await change('POST', '/keys/:id/rotate', id, {})
   await change('DELETE', '/keys/:id', id)
+  await change('DELETE', '/accounts/:id/answers', 'grace')
   await change('DELETE', '/accounts/:id', 'grace')
   const token = await change('POST', '/tokens', '', { name: 'ci', role: 'viewer' })
   await change('PATCH', '/tokens/:id', token.id, { role: 'operator' })
