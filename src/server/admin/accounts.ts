@@ -115,9 +115,15 @@ async function archiveAccount(request: AdminRequest): Promise<Answer> {
 
 /** Makes all stored answers of an account unreadable, for every gateway with its next call. */
 async function purgeAnswers(request: AdminRequest): Promise<Answer> {
-  return changing(request, ofAccounts(request), 'answers.purge', async (condition) => ({
-    item: await request.runtime.accounts.purgeAnswers(request.id, condition),
-  }))
+  return changing(
+    request,
+    ofAccounts(request),
+    'answers.purge',
+    async (condition) => ({
+      item: await request.runtime.accounts.purgeAnswers(request.id, condition),
+    }),
+    { answers: 'purged' },
+  )
 }
 
 /** @throws NotFound where no answers are stored */
