@@ -27,6 +27,11 @@ interface CacheOptions {
   readonly mostBytes: number
   readonly timeoutMs: number
   readonly maxTtl: number
+  /** Is told of each result, and of what a stored answer has saved. */
+  readonly metrics: {
+    answered(result: string): void
+    saved(amount: bigint): void
+  }
   readonly warn: (message: string) => void
 }
 
@@ -47,7 +52,7 @@ export class AnswerCache {
     CacheResult,
     number
   >
-  /** What hits would have cost, in picodollars. */
+  /** What stored answers have cost less than new ones, in picodollars. */
   saved = 0n
   readonly driver: string
   readonly #options: CacheOptions
@@ -65,6 +70,7 @@ export class AnswerCache {
     this.#options = options
     this.driver = options.driver
     this.#answers = new AnswerStorage(options.storage)
+    void this.#probe().catch((error: unknown) => this.#failed(error))
     if (options.folder !== undefined) {
       this.#sweeping = setInterval(() => void this.sweep(), SWEEP_MS).unref()
     }
@@ -76,6 +82,13 @@ export class AnswerCache {
 
   count(result: CacheResult): void {
     this.counts[result]++
+    this.#options.metrics.answered(result)
+  }
+
+  /** Counts what the client of a stored answer has not paid, in picodollars. */
+  save(amount: bigint): void {
+    this.saved += amount
+    this.#options.metrics.saved(amount)
   }
 
   /** @param salt of the account; a new one makes all its answers unreadable */
@@ -150,8 +163,8 @@ export class AnswerCache {
     void this.#answers.drop(name).catch((error: unknown) => this.#failed(error))
   }
 
-  /** Writes, reads and removes an entry. @throws what the storage throws */
-  async probe(): Promise<void> {
+  /** Writes, reads and removes an entry, so that a storage that cannot be used is told of at once. */
+  async #probe(): Promise<void> {
     const name = `a:probe-${randomBytes(8).toString('hex')}`
     const key = randomBytes(32)
     await this.#answers.put(name, Buffer.from('probe'), 60, key)

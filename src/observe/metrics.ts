@@ -123,6 +123,16 @@ class CallMetrics {
     limit: MOST_SERIES,
     open: ['model', 'to'],
   })
+  readonly #answers = new Counter({
+    name: 'sluicegate_answers_total',
+    help: 'What the storage of answers has done for calls: hit, joined, miss, pass, stored, too_large, late, failed.',
+    labels: ['result'],
+  })
+  readonly #saved = new Amounts({
+    name: 'sluicegate_answers_saved_usd_total',
+    help: 'What stored answers have cost less than new ones, in USD, exact.',
+    labels: [],
+  })
   readonly #cooldowns = new Counter({
     name: 'sluicegate_deployment_cooldowns_total',
     help: 'Cooldowns that have begun.',
@@ -205,6 +215,15 @@ class CallMetrics {
     this.#fallbacks.add(1, model, to, reason)
   }
 
+  /** Counts a result of the storage of answers. */
+  answered(result: string): void {
+    this.#answers.add(1, result)
+  }
+
+  saved(amount: Pico): void {
+    this.#saved.of([]).sum += amount
+  }
+
   /** Counts the beginning of a cooldown. @param failure class of the failure that starts it */
   cooledDown(deployment: string, failure: string): void {
     this.#cooldowns.add(1, deployment, failure)
@@ -222,6 +241,8 @@ class CallMetrics {
       this.#refusals,
       this.#failovers,
       this.#fallbacks,
+      this.#answers,
+      this.#saved,
       this.#cooldowns,
     ].map((metric) => metric.family())
   }

@@ -6,7 +6,7 @@ import type { Model } from '../../models/catalog.ts'
 import { firstFactor, timesFactor } from '../../models/markup.ts'
 import type { CacheUse } from '../../models/entry.ts'
 import { compilePrices, versionOf, type Prices } from '../../money/prices.ts'
-import { isOfModel } from '../../money/money.ts'
+import { costOf, isOfModel } from '../../money/money.ts'
 import type { Feed, Producer, Sink } from '../../stream/chain.ts'
 import { RawJson } from '../../stream/raw-json.ts'
 import { hashOf } from '../call-record.ts'
@@ -273,6 +273,8 @@ class Reuse implements Feed<unknown>, Producer {
     this.#cache.count(result)
     const prices = shareOf(model, this.#price())
     call.answer.meter.push({ source: 'cache', usage, prices })
+    const whole = costOf({ source: 'cache', usage, prices: model.prices })
+    this.#cache.save(whole - costOf({ source: 'cache', usage, prices }))
   }
 
   #unpacked({ parts }: StoredAnswer): readonly unknown[] {

@@ -267,6 +267,11 @@ it('AF3: a context fallback needs a larger window', async () => {
   expect((await ask('chat', false, { model: 'acme/plain' })).status).toBe(400)
 })
 
+it('books each row by the price of the model that answered', async () => {
+  const verified = await t.ask('GET', '/admin/ledger/verify?prices=true', { key: 'admin-token' })
+  expect(verified.json.data).toMatchObject({ ok: true, prices: { wrong: [] } })
+})
+
 it('AF14: tells the operator', async () => {
   const { metrics } = t.gateway.runtime
   const outcome = metrics.calls.outcomes().get('acme/asked')!
