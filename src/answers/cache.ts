@@ -30,7 +30,7 @@ interface CacheOptions {
   /** Is told of each result, and of what a stored answer has saved. */
   readonly metrics: {
     answered(result: string): void
-    saved(amount: bigint): void
+    saved(amount: bigint, model: string): void
   }
   readonly warn: (message: string) => void
 }
@@ -85,10 +85,10 @@ export class AnswerCache {
     this.#options.metrics.answered(result)
   }
 
-  /** Counts what the client of a stored answer has not paid, in picodollars. */
-  save(amount: bigint): void {
+  /** Counts what the client of a stored answer has not paid, in picodollars. @param model its label */
+  save(amount: bigint, model: string): void {
     this.saved += amount
-    this.#options.metrics.saved(amount)
+    this.#options.metrics.saved(amount, model)
   }
 
   /** @param salt of the account; a new one makes all its answers unreadable */

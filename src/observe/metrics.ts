@@ -131,7 +131,7 @@ class CallMetrics {
   readonly #saved = new Amounts({
     name: 'sluicegate_answers_saved_usd_total',
     help: 'What stored answers have cost less than new ones, in USD, exact.',
-    labels: [],
+    labels: ['model'],
   })
   readonly #cooldowns = new Counter({
     name: 'sluicegate_deployment_cooldowns_total',
@@ -220,8 +220,8 @@ class CallMetrics {
     this.#answers.add(1, result)
   }
 
-  saved(amount: Pico): void {
-    this.#saved.of([]).sum += amount
+  saved(amount: Pico, model: string): void {
+    this.#saved.of([model]).sum += amount
   }
 
   /** Counts the beginning of a cooldown. @param failure class of the failure that starts it */

@@ -274,7 +274,7 @@ class Reuse implements Feed<unknown>, Producer {
     const prices = shareOf(model, this.#price())
     call.answer.meter.push({ source: 'cache', usage, prices })
     const whole = costOf({ source: 'cache', usage, prices: model.prices })
-    this.#cache.save(whole - costOf({ source: 'cache', usage, prices }))
+    this.#cache.save(whole - costOf({ source: 'cache', usage, prices }), model.label)
   }
 
   #unpacked({ parts }: StoredAnswer): readonly unknown[] {
