@@ -199,7 +199,9 @@ async function verifyChain(admin: Admin, args: Arguments): Promise<void> {
   }
   const ok = faults.length === 0 && months.every((month: any) => month.ok)
   const lines = faults.map(({ account_id, after, before, rows: between }: any) => {
-    return [account_id, `${after.at} (${after.rows})`, `${before.at} (${before.rows})`, between]
+    // Numbers are kept as the gateway has written them.
+    const place = ({ at, rows: n }: any) => `${at} (${JSON.stringify(n)})`
+    return [account_id, place(after), place(before), JSON.stringify(between)]
   })
   const wrong = months.filter((month: any) => !month.ok).map((month: any) => month.month)
   const counted = `${JSON.stringify(rows)} rows of ${JSON.stringify(accounts)} accounts`

@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { DatabaseSync } from 'node:sqlite'
+import { describe, expect, it, vi } from 'vitest'
 import * as cli from '../_cli.ts'
 import { ask, keyIn, type Running } from '../_cli.ts'
 import { folder } from '../_folder.ts'
@@ -241,4 +242,27 @@ describe('what a killed gateway left in its outbox', () => {
     const onFile = await call(await place(), 'ledger', 'send')
     expect(onFile.err).toContain('only "redis" has an outbox')
   })
+})
+
+it('an entry that was changed in the file is found: its account, and between which places it is', async () => {
+  const cwd = await place()
+  const gateway = await serve(cwd)
+  const secret = keyIn(gateway.said())
+  for (let i = 0; i < 3; i++) await ask(gateway.url, secret, '/v1/chat/completions', hello)
+  const verify = () => call(cwd, 'ledger', 'verify', '--chain', '--url', gateway.url)
+  await vi.waitFor(async () => {
+    expect((await verify()).out).toBe(
+      'The chains of 4 rows of 1 accounts agree with the seals of 0 months.\n',
+    )
+  })
+  const db = new DatabaseSync(join(cwd, 'data', 'ledger.db'))
+  db.exec("UPDATE usage SET cost = cost + 1 WHERE kind = 'usage' AND seq = 3")
+  db.close()
+  const found = await verify()
+  expect(found.code).toBe(1)
+  expect(found.out).toMatch(/^local +begin \(0\) +index \(4\) +4$/m)
+  const unknown = await call(cwd, 'ledger', 'verify', '--root', 'ab', '--url', gateway.url)
+  expect(unknown.err).toContain('--export and --root belong to --chain')
+  gateway.child.kill()
+  await gateway.ended
 })
