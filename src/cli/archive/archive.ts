@@ -35,6 +35,20 @@ export class LineError extends Error {
 
 class TornLine extends LineError {}
 
+/** What was set up at run time, with sealed secrets. A release that does not know it leaves it out. */
+interface ManagedLine {
+  readonly kind: 'managed'
+  readonly optional: true
+  readonly head: ManagedHead
+  readonly document: object
+}
+
+interface ManagedHead {
+  readonly revision: number
+  readonly doc: string
+  readonly history: readonly { readonly doc: string }[]
+}
+
 interface RecordLine {
   readonly kind: 'record'
   readonly key: string
@@ -56,6 +70,7 @@ type Line =
   | { readonly kind: 'rescue'; readonly version: number }
   | { readonly kind: 'end'; readonly lines: number }
   | RecordLine
+  | Omit<ManagedLine, 'optional'>
   | LedgerItem
 
 const MAX_MOMENT_MS = 8_640_000_000_000_000
@@ -179,6 +194,15 @@ const items = v.variant('kind', [
     cost: nothing,
   }),
   v.strictObject({ kind: v.literal('record'), key: text, value: v.record(v.string(), v.any()) }),
+  v.strictObject({
+    kind: v.literal('managed'),
+    head: v.looseObject({
+      revision: count,
+      doc: name,
+      history: v.array(v.looseObject({ doc: name })),
+    }),
+    document: v.looseObject({ format: v.literal(1) }),
+  }),
   v.strictObject({ kind: v.literal('end'), lines: count }),
 ])
 
@@ -351,6 +375,7 @@ export async function* exportLines(
   const origin = version === 1 ? {} : { ledger: id, release: packageVersion() }
   yield write({ kind: 'export', version, at: Date.now(), ...origin })
   for await (const record of recordsOf(records)) yield write(record)
+  if (version !== 1) for (const line of await managedOf(records)) yield write(line)
   for await (const item of ledger.export()) {
     const line = version === 1 ? asVersion1(item) : item
     if (line) yield write(line)
@@ -404,6 +429,7 @@ export async function importLines(
     if (line.kind === 'export' && line.ledger !== undefined) await ledger.adopt(line.ledger)
     if (isItem(line)) batch.push(line)
     if (line.kind === 'record') added += Number(await importRecord(records, line, lines))
+    if (line.kind === 'managed') added += Number(await importManaged(records, line))
   }
   await flush()
   return { lines, added }
@@ -447,6 +473,7 @@ const NO_ITEMS: ReadonlySet<Line['kind']> = new Set([
   'export',
   'rescue',
   'record',
+  'managed',
   'end',
   'skipped',
 ])
@@ -477,6 +504,28 @@ async function* recordsOf(records: Records): AsyncGenerator<RecordLine> {
     const value = await records.get<Value>(key)
     return value === undefined ? [] : [{ kind: 'record', key, value } as const]
   }
+}
+
+const HEAD = 'managed:head'
+
+/** The present revision of what was set up at run time; its history stays where it is. */
+async function managedOf(records: Records): Promise<ManagedLine[]> {
+  const head = await records.get<ManagedHead>(HEAD)
+  const document = head && (await records.get<object>(`managed:doc:${head.doc}`))
+  if (!document) return []
+  const history = head.history.slice(0, 1)
+  return [{ kind: 'managed', optional: true, head: { ...head, history }, document }]
+}
+
+/** @returns whether it changed the state: one that has something set up keeps it */
+async function importManaged(
+  records: Records,
+  { head, document }: Omit<ManagedLine, 'optional'>,
+): Promise<boolean> {
+  if (await records.get(HEAD)) return false
+  await records.add('managed', head.doc)
+  await records.put(`managed:doc:${head.doc}`, document)
+  return records.create(HEAD, head)
 }
 
 /** Hashes of a key's secrets: the present one, and one that it had before its last rotation. */
