@@ -195,7 +195,7 @@ function AddEntry({
       <${TextField} label="Name" value=${name} placeholder=${plugin.name} onInput=${setName} />
       ${plugin.fields.map((field) => html`<${Option} key=${`${plugin.name}.${field.name}`} field=${field} value=${given[field.name] ?? ''} onInput=${put(field.name)} />`)}
       ${kind === 'search' && html`<${TextField} label="Price of one search in USD" value=${given.price ?? ''} onInput=${put('price')} />`}
-      ${kind === 'provider' && html`<${TextField} label="Models" value=${models} placeholder="all, or names at the vendor" help="Those that the price list has. Others are added below, with prices of their own." onInput=${setModels} />`}
+      ${kind === 'provider' && html`<${TextField} label="Models" value=${models} placeholder="all, or names at the vendor" help="Those that the price list has. Others are added in the other form, with prices of their own." onInput=${setModels} />`}
       ${tested && html`<p><${Tested} ...${tested} /></p>`}
       ${(add.error ?? test.error) && html`<${Failure} error=${add.error ?? test.error} />`}
       <div class="actions">
