@@ -1,7 +1,6 @@
 /** Commands over vendors, models, search engines and sinks that are set up at run time. */
 import { readFileSync } from 'node:fs'
 import { text as textOf } from 'node:stream/consumers'
-import { createInterface } from 'node:readline/promises'
 import type { OptionField } from '../plugin.ts'
 import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
@@ -93,9 +92,7 @@ export async function addEntry(noun: Noun, admin: Admin, args: Arguments): Promi
 async function isWanted(admin: Admin, changes: readonly object[]): Promise<boolean> {
   const { data } = await admin.ask('POST', '/managed', { changes, dry_run: true })
   process.stderr.write(`${data.models.added.map((id: string) => `  ${id}\n`).join('')}`)
-  const asking = createInterface({ input: process.stdin, output: process.stderr })
-  const answer = await asking.question(`Serve ${data.models.added.length} models? [y/N] `)
-  asking.close()
+  const answer = await askedFor(`Serve ${data.models.added.length} models? [y/N] `, false)
   return /^y(es)?$/i.test(answer.trim())
 }
 
@@ -299,7 +296,7 @@ function parted(pair: string, option: string): [name: string, value: string] {
 /** A secret that is in no argument: other users of a machine read arguments. @throws CommandError */
 async function secretOf(name: string, source: string): Promise<string> {
   if (source === '-') {
-    return process.stdin.isTTY ? askedFor(name) : (await textOf(process.stdin)).trim()
+    return process.stdin.isTTY ? askedFor(`${name}: `, true) : (await textOf(process.stdin)).trim()
   }
   const [, kind, place = ''] = /^(env|file):(.+)$/s.exec(source) ?? []
   try {
@@ -317,11 +314,11 @@ async function secretOf(name: string, source: string): Promise<string> {
   throw new CommandError(`The secret ${name} cannot be read: expected ${expected}.`, 2)
 }
 
-/** Asks at the terminal, which shows nothing of it. */
-async function askedFor(name: string): Promise<string> {
+/** A line that is typed at the terminal. @param isHidden whether the terminal shows nothing of it */
+async function askedFor(prompt: string, isHidden: boolean): Promise<string> {
   const { stdin, stderr } = process
-  stderr.write(`${name}: `)
-  stdin.setRawMode(true)
+  stderr.write(prompt)
+  stdin.setRawMode(isHidden)
   let text = ''
   try {
     for await (const chunk of stdin) {
@@ -335,6 +332,6 @@ async function askedFor(name: string): Promise<string> {
   } finally {
     stdin.setRawMode(false)
     stdin.pause()
-    stderr.write('\n')
+    if (isHidden) stderr.write('\n')
   }
 }
