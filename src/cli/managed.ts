@@ -321,7 +321,7 @@ async function askedFor(prompt: string, isHidden: boolean): Promise<string> {
   stdin.setRawMode(isHidden)
   let text = ''
   try {
-    for await (const chunk of stdin) {
+    for await (const chunk of stdin.iterator({ destroyOnReturn: false })) {
       for (const one of String(chunk)) {
         if (one === '\r' || one === '\n') return text
         if (one === '\u0003') throw new CommandError('Nothing was changed.')
