@@ -264,8 +264,15 @@ export async function listOrphans(admin: Admin, args: Arguments): Promise<void> 
 /** `models show` */
 export async function showModel(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', `/models/${segment(args)}`)
-  const { deployments, ...model } = data
-  const shown = { ...model, deployments: deployments.map(({ id }: any) => id) }
+  const { deployments, fallbacks = [], ...model } = data
+  const others = fallbacks.map((one: any) =>
+    [one.model, one.when, one.skipped ?? []].flat().join(' '),
+  )
+  const shown = {
+    ...model,
+    ...(others.length > 0 && { fallbacks: others }),
+    deployments: deployments.map(({ id }: any) => id),
+  }
   const names = Object.keys(shown).filter((name) => shown[name] !== null)
   print(args, data, () => card(Object.fromEntries(names.map((name) => [name, shown[name]]))))
 }

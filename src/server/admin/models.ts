@@ -1,5 +1,7 @@
-import { Unavailable } from '../../errors/errors.ts'
-import { unknownModel } from '../../models/allowlist.ts'
+import { NotFound, Unavailable } from '../../errors/errors.ts'
+import { fallbacksOf, isTooSmall, type Skip } from '../../models/fallbacks.ts'
+import type { When } from '../../models/fallback-list.ts'
+import { mayUse, unknownModel, type ListChain } from '../../models/allowlist.ts'
 import type { Model } from '../../models/catalog.ts'
 import { usdJson, type Pico } from '../../money/money.ts'
 import type { FailureSum } from '../../observe/usage/work.ts'
@@ -76,14 +78,45 @@ async function listModels({ runtime, query }: AdminRequest): Promise<Answer> {
 }
 
 /** A model by its id or any other of its names. @throws NotFound with the nearest name */
+/** Shows a model and its fallbacks; with `?key=` also which of them the key could not use now. */
 async function showModel({ runtime, query, id }: AdminRequest): Promise<Answer> {
-  checkParameters(query, new Set())
+  checkParameters(query, new Set(['key']))
   const { routing, usage } = runtime
   const catalog = runtime.catalog.at()
   const model = catalog.find(id)
   if (!model) throw unknownModel(catalog, id)
   const lately = usage && (await latelyOf(usage, Date.now()).catch(unlessUnavailable))
-  return { body: { data: answerOf(model, routing, lately) } }
+  const chain = await chainOf(runtime, query.get('key'))
+  const { fallbacks } = runtime.config.routing
+  const others = fallbacksOf(model, catalog, fallbacks).map(({ model: other, when }) => {
+    return { model: other.id, when, skipped: skippedNow(model, other, when, chain) ?? null }
+  })
+  return { body: { data: { ...answerOf(model, routing, lately), fallbacks: others } } }
+
+  /** Why a fallback would be passed over, as far as no request is needed for it. */
+  function skippedNow(
+    asked: Model,
+    other: Model,
+    when: readonly When[],
+    of: ListChain | undefined,
+  ): Skip | undefined {
+    if (of && !mayUse(of, other.id, catalog)) return 'not_allowed'
+    if (when.every((one) => isTooSmall(other, one, asked, 0))) return 'window'
+    return other.deployments.some((one) => routing.healthOf(one).isOpen()) ? undefined : 'out'
+  }
+}
+
+/** The lists of a key and of its account. @throws NotFound for an unknown key */
+async function chainOf(
+  { accounts }: AdminRequest['runtime'],
+  id: string | null,
+): Promise<ListChain | undefined> {
+  if (id === null) return undefined
+  const key = await accounts.key(id)
+  const account = key && (await accounts.account(key.account))
+  if (!account)
+    throw new NotFound('not_found', `There is no key ${JSON.stringify(id.slice(0, 100))}.`)
+  return { key, account }
 }
 
 function answerOf(model: Model, routing: Routing, lately: Lately | undefined): ModelAnswer {

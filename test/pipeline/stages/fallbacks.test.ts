@@ -272,6 +272,17 @@ it('books each row by the price of the model that answered', async () => {
   expect(verified.json.data).toMatchObject({ ok: true, prices: { wrong: [] } })
 })
 
+it('AF14: shows the fallbacks of a model, and which a key could not use', async () => {
+  const { id } = await t.newKey({ models: ['acme/asked'] })
+  const show = async (query: string) => {
+    const path = `/admin/models/acme%2Fasked${query}`
+    return (await t.ask('GET', path, { key: 'admin-token' })).json.data.fallbacks
+  }
+  const other = { model: 'acme/other', when: ['down', 'context', 'filter'] }
+  expect(await show('')).toEqual([{ ...other, skipped: null }])
+  expect(await show(`?key=${id}`)).toEqual([{ ...other, skipped: 'not_allowed' }])
+})
+
 it('AF14: tells the operator', async () => {
   const { metrics } = t.gateway.runtime
   const outcome = metrics.calls.outcomes().get('acme/asked')!
