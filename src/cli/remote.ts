@@ -5,6 +5,7 @@ import { KEY_SETTINGS } from '../server/admin/resources/key.ts'
 import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { printCsv } from './csv.ts'
+import { pathOf } from './look-up.ts'
 import { card, print, table, cell } from './output.ts'
 import {
   capOf,
@@ -49,7 +50,7 @@ export async function createAccount(admin: Admin, args: Arguments): Promise<void
 }
 
 export async function showAccount(admin: Admin, args: Arguments): Promise<void> {
-  const { data } = await admin.ask('GET', `/accounts/${segment(args)}`)
+  const { data } = await admin.ask('GET', await pathOf(admin, 'account', args))
   print(args, data, () => card(data))
 }
 
@@ -72,11 +73,10 @@ export async function listKeys(admin: Admin, args: Arguments): Promise<void> {
 
 /** `keys create`: prints the secret, which cannot be read later. @throws CommandError without `--name` */
 export async function createKey(admin: Admin, args: Arguments): Promise<void> {
-  const [account = ''] = args.positionals
   if (args.text.name === undefined) {
     throw new CommandError('A key needs a name that tells its purpose: --name <text>', 2)
   }
-  const path = `/accounts/${encodeURIComponent(account)}/keys`
+  const path = `${await pathOf(admin, 'account', args)}/keys`
   const answer = await admin.ask('POST', path, settingsIn(args, KEY_SETTINGS))
   print(args, answer, () => {
     const shown = 'The secret is shown only now:'
@@ -86,9 +86,9 @@ export async function createKey(admin: Admin, args: Arguments): Promise<void> {
 
 /** `credits add`: a reference that was booked before adds nothing. */
 export async function addCredits(admin: Admin, args: Arguments): Promise<void> {
-  const [account = '', usd] = args.positionals
+  const [, usd] = args.positionals
   const { reference, note } = args.text
-  const path = `/accounts/${encodeURIComponent(account)}/credits`
+  const path = `${await pathOf(admin, 'account', args)}/credits`
   const { data } = await admin.ask('POST', path, { usd, reference, note })
   print(args, data, () => {
     const twice = 'This reference was booked before; nothing was added.\n'
@@ -98,12 +98,12 @@ export async function addCredits(admin: Admin, args: Arguments): Promise<void> {
 
 /** `credits adjust`: a reference that was booked before changes nothing. */
 export async function adjustCredits(admin: Admin, args: Arguments): Promise<void> {
-  const [account = '', usd] = args.positionals
+  const [, usd] = args.positionals
   const { reference, reason } = args.text
   if (reason === undefined) {
     throw new CommandError('--reason is required: it says why the balance is corrected.', 2)
   }
-  const path = `/accounts/${encodeURIComponent(account)}/adjust`
+  const path = `${await pathOf(admin, 'account', args)}/adjust`
   const { data } = await admin.ask('POST', path, { usd, reference, reason })
   print(args, data, () => {
     const twice = 'This reference was booked before; nothing was changed.\n'
@@ -112,7 +112,7 @@ export async function adjustCredits(admin: Admin, args: Arguments): Promise<void
 }
 
 export async function showCredits(admin: Admin, args: Arguments): Promise<void> {
-  const path = `/accounts/${segment(args)}`
+  const path = await pathOf(admin, 'account', args)
   const { data } = await admin.ask('GET', path)
   const { data: rows } = await admin.ask('GET', `${path}/ledger?limit=${SHOWN_ROWS}`)
   const { id: account_id, balance_usd, available_usd, free_tier } = data
@@ -449,7 +449,7 @@ async function open(url: string): Promise<void> {
 export async function rotateKey(admin: Admin, args: Arguments): Promise<void> {
   const overlap =
     args.text.overlap === undefined ? undefined : secondsOf(args.text.overlap, '--overlap')
-  const answer = await admin.ask('POST', `/keys/${segment(args)}/rotate`, { overlap })
+  const answer = await admin.ask('POST', `${await pathOf(admin, 'key', args)}/rotate`, { overlap })
   print(args, answer, () => {
     const shown = 'The new secret is shown only now:'
     const { until } = answer.data.previous_secret
@@ -458,7 +458,7 @@ export async function rotateKey(admin: Admin, args: Arguments): Promise<void> {
 }
 
 export async function showLimits(admin: Admin, args: Arguments): Promise<void> {
-  const { data } = await admin.ask('GET', `/keys/${segment(args)}/limits`)
+  const { data } = await admin.ask('GET', `${await pathOf(admin, 'key', args)}/limits`)
   const rows = data.map((one: any) => [
     one.limit,
     one.value,
@@ -484,7 +484,9 @@ const asking =
     bodyOf: (args: Arguments) => object | undefined = () => undefined,
   ) =>
   async (admin: Admin, args: Arguments): Promise<void> => {
-    const { data } = await admin.ask(method, `/${noun}/${segment(args)}`, bodyOf(args))
+    const body = bodyOf(args)
+    const path = await pathOf(admin, noun === 'keys' ? 'key' : 'account', args)
+    const { data } = await admin.ask(method, path, body)
     print(args, data, () => NOUNS[noun].cardOf(data))
   }
 

@@ -264,6 +264,49 @@ describe('commands of a running gateway', () => {
     expect((await command('ledger', 'verify')).out).toBe('Every sum equals its rows.\n')
   })
 
+  it('name keys and accounts as people do, and stop a leaked key by its secret', async () => {
+    const cwd = await folder({})
+    const command = (...args: string[]) => call([...args, ...at()], { cwd })
+    await command('accounts', 'create', 'Named Ltd', '--id', 'named')
+    const make = async (name: string) => {
+      const { out } = await command('keys', 'create', 'Named Ltd', '--name', name)
+      return {
+        id: /^id +(\S+)$/m.exec(out)![1]!,
+        secret: keyIn(out.slice(out.indexOf('only now'))),
+      }
+    }
+    const [laptop, leaked] = [await make('Old laptop'), await make('Leaked')]
+    const idOf = async (...args: string[]) =>
+      /^id +(\S+)$/m.exec((await command('keys', 'show', ...args)).out)?.[1]
+    expect(await idOf('Old laptop')).toBe(laptop.id)
+    expect(await idOf('old laptop')).toBeUndefined()
+    expect(await idOf(laptop.id.slice(0, 12))).toBe(laptop.id)
+    expect(await idOf(laptop.secret.slice(0, 14))).toBe(laptop.id)
+    expect((await command('keys', 'disable', 'laptop-x')).err).toMatch(
+      /^There is no key "laptop-x"\.$/m,
+    )
+    expect((await command('keys', 'disable', 'd lapt')).err).toBe(
+      'There is no key "d lapt". Did you mean "Old laptop"?\n',
+    )
+    const twin = await make('Old laptop')
+    const several = await command('keys', 'disable', 'Old laptop')
+    expect(several.err).toMatch(/^Several keys are called "Old laptop"; name one by its id:\n/)
+    expect(several.err).toContain(`${laptop.id}  Old laptop  active`)
+    await command('keys', 'archive', twin.id)
+    expect(await idOf('Old laptop')).toBe(laptop.id)
+
+    // It is known, and its account has no money.
+    expect((await ask(t.url, leaked.secret, CHAT, hello)).status).toBe(403)
+    const stopped = await command('keys', 'disable', leaked.secret)
+    expect(stopped.out).toContain(leaked.id)
+    expect(stopped.out + stopped.err).not.toContain(leaked.secret)
+    expect((await ask(t.url, leaked.secret, CHAT, hello)).status).toBe(401)
+    expect((await command('keys', 'show', `${leaked.secret}x`)).err).toBe(
+      'No key has this secret.\n',
+    )
+    expect((await command('accounts', 'show', 'Named Ltd')).out).toMatch(/^id +named$/m)
+  })
+
   it('correct a balance either way, once per reference', async () => {
     await call(['accounts', 'create', 'Corrected', '--id', 'corrected', ...at()])
     const adjust = (...args: string[]) => call(['credits', 'adjust', ...args, ...at()])

@@ -264,22 +264,33 @@ async function* inBatches<Item>(
 
 // Search for accounts, keys and models by a part of a name or id.
 
-const PARAMETERS = new Set(['q'])
+const PARAMETERS = new Set(['q', 'kind', 'sha256'])
+const KINDS: ReadonlySet<string> = new Set(['account', 'key', 'model'])
 /** Most results of each kind. */
 const MOST = 8
 
-/** Searches; an exact id comes first. @throws InvalidRequest without a text */
+/** Searches; an exact id comes first. @throws InvalidRequest without a text or a hash, and for an unknown kind */
 async function search({ runtime, query }: AdminRequest): Promise<Answer> {
   checkParameters(query, PARAMETERS)
+  const kind = query.get('kind')
+  if (kind !== null && !KINDS.has(kind)) throw wrongQuery('kind', 'account, key or model')
+  const { accounts, keys } = await runtime.accounts.directory.view()
+  const sha256 = query.get('sha256')
+  if (sha256 !== null) {
+    if (!/^[0-9a-f]{64}$/.test(sha256)) throw wrongQuery('sha256', '64 hexadecimal digits')
+    const known = await runtime.accounts.find(sha256)
+    const key = known ? keys.get(known.key.id) : undefined
+    return { body: { data: key ? [{ ...foundOf('key', key), start: known!.key.start }] : [] } }
+  }
   const wanted = query.get('q')?.trim().toLowerCase() ?? ''
   if (wanted === '') throw wrongQuery('q', 'part of a name or id')
-  const { accounts, keys } = await runtime.accounts.directory.view()
+  const is = (one: Found['kind']) => kind === null || kind === one
+  const withArchived = kind !== null
+  const models = is('model') ? runtime.catalog.at().all() : []
   const data: readonly Found[] = [
-    ...listed('account', accounts, wanted),
-    ...listed('key', keys, wanted),
-    ...runtime.catalog
-      .at()
-      .all()
+    ...(is('account') ? listed('account', accounts, wanted, withArchived) : []),
+    ...(is('key') ? await withStarts(runtime, listed('key', keys, wanted, withArchived)) : []),
+    ...models
       .filter(({ id, aliases }) =>
         [id, ...aliases].some((name) => name.toLowerCase().includes(wanted)),
       )
@@ -290,17 +301,36 @@ async function search({ runtime, query }: AdminRequest): Promise<Answer> {
   return { body: { data: data.toSorted((one, other) => isExact(one) - isExact(other)) } }
 }
 
+/** The keys with the beginnings of their secrets. */
+async function withStarts({ accounts }: Runtime, found: readonly Found[]): Promise<Found[]> {
+  const keys = await Promise.all(found.map(({ id }) => accounts.key(id)))
+  return found.map((one, i) => (keys[i] ? { ...one, start: keys[i].start } : one))
+}
+
+function foundOf(
+  kind: 'account' | 'key',
+  { id, name, archived, disabled }: ListedAccount | ListedKey,
+): Found {
+  const state = archived ? 'archived' : disabled ? 'disabled' : 'active'
+  return { kind, id, name, state }
+}
+
 function listed(
   kind: 'account' | 'key',
   all: ReadonlyMap<string, ListedAccount | ListedKey>,
   wanted: string,
+  withArchived: boolean,
 ): readonly Found[] {
   const matches = new Map<string, Found>()
   const exact = all.get(wanted)
-  if (exact) matches.set(exact.id, { kind, id: exact.id, name: exact.name })
-  for (const { id, name, texts, archived } of all.values()) {
+  if (exact) matches.set(exact.id, foundOf(kind, exact))
+  const others: Found[] = []
+  for (const one of all.values()) {
     if (matches.size >= MOST) break
-    if (!archived && texts.includes(wanted)) matches.set(id, { kind, id, name })
+    if ((one.archived && !withArchived) || !one.texts.includes(wanted)) continue
+    if (one.name.toLowerCase() === wanted) matches.set(one.id, foundOf(kind, one))
+    else if (others.length < MOST) others.push(foundOf(kind, one))
   }
-  return [...matches.values()]
+  const rest = others.filter(({ id }) => !matches.has(id))
+  return [...matches.values(), ...rest].slice(0, MOST)
 }

@@ -47,10 +47,32 @@ describe('lists', () => {
   it('are searched for one name together, what has just that id first', async () => {
     const found = await list('/search?q=ALPHA')
     expect(found).toEqual([
-      { kind: 'account', id: 'list-alpha', name: 'alpha' },
-      { kind: 'key', id: 'key-alpha-0', name: 'alpha 0' },
-      { kind: 'key', id: 'key-alpha-1', name: 'alpha 1' },
+      { kind: 'account', id: 'list-alpha', name: 'alpha', state: 'active' },
+      {
+        kind: 'key',
+        id: 'key-alpha-0',
+        name: 'alpha 0',
+        state: 'active',
+        start: expect.any(String),
+      },
+      {
+        kind: 'key',
+        id: 'key-alpha-1',
+        name: 'alpha 1',
+        state: 'active',
+        start: expect.any(String),
+      },
     ])
+    expect((await list('/search?q=ALPHA&kind=account')).map(({ id }: any) => id)).toEqual([
+      'list-alpha',
+    ])
+    for (const [query, param] of [
+      ['q=a&kind=x', 'kind'],
+      ['sha256=sk-sluice-1', 'sha256'],
+    ]) {
+      expect((await ask('GET', `/search?${query}`)).json.error.param).toBe(param)
+    }
+    expect(await list(`/search?sha256=${'0'.repeat(64)}`)).toEqual([])
     expect((await list('/search?q=key-alpha-1'))[0]).toMatchObject({ id: 'key-alpha-1' })
     expect(await list('/search?q=mock/echo')).toEqual([
       { kind: 'model', id: 'mock/echo', name: 'mock/echo' },

@@ -50,4 +50,8 @@ export interface Found {
   readonly kind: 'account' | 'key' | 'model'
   readonly id: string
   readonly name: string
+  /** Of accounts and keys. */
+  readonly state?: 'active' | 'disabled' | 'archived'
+  /** How the secret of a key begins. */
+  readonly start?: string
 }
