@@ -50,7 +50,7 @@ export interface Found {
   readonly kind: 'account' | 'key' | 'model'
   readonly id: string
   readonly name: string
-  /** Of accounts and keys. */
+  /** The state of an account or key; models have none. */
   readonly state?: 'active' | 'disabled' | 'archived'
   /** How the secret of a key begins. */
   readonly start?: string
