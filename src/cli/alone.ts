@@ -19,7 +19,7 @@ import {
   tell,
   warnOfConfiguration,
 } from './serving.ts'
-import { limitStop, Stop, type StopReason } from './stop.ts'
+import { limitStop, Stop, stopTeller, type StopReason } from './stop.ts'
 
 /**
  * Serves in this process: starts the gateway, applies changes of its configuration, and lets running calls end at a
@@ -66,9 +66,10 @@ export async function serveAlone(
       members: { why: reason.why, running: gateway.running.size },
     })
     limitStop(gateway.runtime.config.server)
+    const tellStopped = stopTeller(log)
     await endDemo?.()
     await watcher.close()
-    await server.close({ hurry: stop.hurry })
+    tellStopped(await server.close({ hurry: stop.hurry }))
   } finally {
     await endDemo?.()
     await closeGateway(gateway)

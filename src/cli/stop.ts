@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import type { Config } from '../config/config.ts'
 import type { FaultAction, FaultKind } from '../observe/faults.ts'
 import { logEvent } from '../observe/events.ts'
+import type { Closed } from '../server/server.ts'
 import { fatalLine } from './fatal.ts'
 
 export interface StopReason {
@@ -93,6 +94,19 @@ export function limitStop({ shutdownDelay, shutdownGrace }: Config['server']): v
     process.exit(70)
   }
   setTimeout(giveUp, (shutdownDelay + shutdownGrace) * 1000 + LIMIT_MS).unref()
+}
+
+/** Begins to measure a stop. @returns logs the end of it */
+export function stopTeller(log: ConsolaInstance): (calls: Closed) => void {
+  const begin = performance.now()
+  return ({ ended, cut }) => {
+    const ms = Math.round(performance.now() - begin)
+    logEvent(log, 'info', {
+      event: 'stopped',
+      message: `stopped: ${ended} calls ended, ${cut} cut, ${(ms / 1000).toFixed(1)} s`,
+      members: { ended, cut, ms },
+    })
+  }
 }
 
 export function logWarnings(log: ConsolaInstance): void {

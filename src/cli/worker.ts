@@ -28,7 +28,7 @@ import {
   tell,
   warnOfConfiguration,
 } from './serving.ts'
-import { limitStop, Stop } from './stop.ts'
+import { limitStop, Stop, stopTeller } from './stop.ts'
 
 export interface WorkerStart {
   readonly args: Arguments
@@ -102,7 +102,8 @@ async function serveUntilTold(
     if (!isTold) leave(gateway, channel, reason.why)
     limitStop(gateway.runtime.config.server)
     // Where it leaves alone, its connections go to the others at once.
-    await server.close({ hurry: stop.hurry, ...(!isTold && { delaySeconds: 0 }) })
+    const tellStopped = stopTeller(gateway.runtime.log)
+    tellStopped(await server.close({ hurry: stop.hurry, ...(!isTold && { delaySeconds: 0 }) }))
     release()
   } finally {
     await closeGateway(gateway)

@@ -236,7 +236,7 @@ const log = v.strictObject({
   usage: v.optional(FLAG, true),
   holders: v.optional(FLAG, true),
   users: v.optional(v.picklist(['plain', 'hash', 'none']), 'plain'),
-  address: v.optional(v.picklist(['none', 'truncated']), 'none'),
+  address: v.optional(v.picklist(['none', 'truncated', 'full']), 'none'),
   path: v.optional(text('a path')),
   keep: v.optional(number(1, 3650, DAYS), 30),
   size: v.optional(size, '2gib'),

@@ -1,40 +1,117 @@
-import { createConsola, type ConsolaInstance, type ConsolaReporter, type LogObject } from 'consola'
+import { createConsola, type ConsolaInstance, type LogObject } from 'consola/core'
 import { formatWithOptions } from 'node:util'
 import type { LoadedConfig } from '../config/config.ts'
+import { ConfigError, GatewayError, LostState, Unavailable } from '../errors/errors.ts'
+import { LineLimit, timeOf } from '../observe/access-log.ts'
 
 export function createLog({ config }: LoadedConfig): ConsolaInstance {
   const { level, format } = config.log
-  const options = { level: LEVELS[level], fancy: format === 'pretty' }
-  return createConsola(format === 'json' ? { ...options, reporters: [jsonReporter] } : options)
+  const print = format === 'json' ? jsonLine : prettyLine
+  // The library would hold equal lines back, and tell their number in a form of its own.
+  return createConsola({ level: LEVELS[level], throttle: 0, reporters: [bounded(print)] })
 }
 
 const LEVELS = { silent: -999, error: 0, warn: 1, info: 3, debug: 4, trace: 5 } as const
-
-// Messages of the log as lines of JSON, for `log.format: json`.
-
 const WARN = 1
+const DEBUG = 4
+const MINUTE_MS = 60_000
 /** Event name of lines without a name of their own. */
 const UNNAMED = 'message'
 
-/** Writes one JSON object per message: warnings and errors to standard error, the rest to standard output. */
-const jsonReporter: ConsolaReporter = {
-  log(entry) {
-    const stream = entry.level <= WARN ? process.stderr : process.stdout
-    stream.write(`${JSON.stringify(lineOf(entry))}\n`)
-  },
+interface Line {
+  readonly date: Date
+  readonly level: number
+  readonly type: string
+  readonly tag: string
+  readonly message: string
+  readonly event?: unknown
+  readonly members?: unknown
+  readonly error?: { readonly name: string; readonly message: string; readonly stack?: string }
+}
+
+/**
+ * Prints each entry as one line: warnings and errors to standard error, the rest to standard output. Of equal lines ten a minute
+ * are printed, and one about a state that cannot be reached; a line tells how many more there were. Events bound themselves.
+ */
+function bounded(print: (line: Line) => string) {
+  const write = (line: Line) => {
+    const stream = line.level <= WARN ? process.stderr : process.stdout
+    stream.write(`${print(line)}\n`)
+  }
+  const leftOut = (count: number, message: string) => {
+    const more = `${message} (${count} more within a minute were not logged)`
+    write({ date: new Date(), level: WARN, type: 'warn', tag: '', message: more })
+  }
+  const equal = new LineLimit(leftOut)
+  const unavailable = new LineLimit(leftOut, 1)
+  let ticking: NodeJS.Timeout | undefined
+  const tick = () => {
+    ticking = undefined
+    for (const limit of [equal, unavailable]) limit.tick(performance.now())
+  }
+  return {
+    log(entry: LogObject, { options }: { readonly options: { readonly level: number } }): void {
+      const line = lineOf(entry, options.level >= DEBUG)
+      const isAway = entry.args.some((one) => one instanceof Unavailable)
+      const subject = isAway ? line.message.replaceAll(/\breq_\w+/g, 'req_…') : line.message
+      if (line.event === undefined) {
+        ticking ??= setTimeout(tick, MINUTE_MS).unref()
+        if (!(isAway ? unavailable : equal).admits(subject, performance.now())) return
+      }
+      write(line)
+    },
+  }
+}
+
+/** @param isDetailed whether every error has its stack */
+function lineOf({ date, type, level, tag, args, event, members }: LogObject, isDetailed: boolean) {
+  const error = args.find((one) => one instanceof Error)
+  const words = args.map((one) => (one === error && error ? messagesOf(error) : one))
+  const hasStack = error?.stack !== undefined && (isDetailed || !isExpected(error))
+  const shown = error && { name: error.name, message: messagesOf(error) }
+  return {
+    date,
+    level,
+    type,
+    tag,
+    message: formatWithOptions({ colors: false }, ...words),
+    ...(typeof event === 'string' && { event, members }),
+    ...(shown && { error: hasStack ? { ...shown, stack: error.stack! } : shown }),
+  }
+}
+
+/** Whether an error has a known kind, so that its place in the code tells nothing. */
+function isExpected(error: Error): boolean {
+  const kinds = [GatewayError, ConfigError, LostState]
+  return kinds.some((kind) => error instanceof kind) || 'code' in error
+}
+
+/** The message of an error and of its causes, each once. */
+function messagesOf(error: Error): string {
+  const messages = new Set<string>()
+  for (let at: unknown = error; at instanceof Error && messages.size < 4; at = at.cause) {
+    messages.add(at.message || at.name)
+  }
+  return [...messages].join(': ')
 }
 
 /** Time, level, event and message; then the plugin that logs it, the members of the event, and an error. */
-function lineOf({ date, type, tag, args, event, members }: LogObject) {
-  const error = args.find((one) => one instanceof Error)
-  const words = error ? args.map((one) => (one === error ? error.message : one)) : args
-  return {
+function jsonLine({ date, type, tag, message, event = UNNAMED, members, error }: Line): string {
+  return JSON.stringify({
     at: date.toISOString(),
     level: type,
-    event: typeof event === 'string' ? event : UNNAMED,
-    message: formatWithOptions({ colors: false }, ...words),
+    event,
+    message,
     ...(tag && { plugin: tag }),
     ...(typeof members === 'object' && members),
-    ...(error && { error: { name: error.name, message: error.message, stack: error.stack } }),
-  }
+    ...(error && { error }),
+  })
+}
+
+/** Time (UTC), level if it is not info, plugin and message; what has several lines is joined. */
+function prettyLine({ date, type, tag, message, error }: Line): string {
+  const level = type === 'info' || type === 'log' ? '' : `${type} `
+  const frames = (error?.stack?.split('\n') ?? []).filter((line) => /^ *at /.test(line))
+  const text = [message, ...frames].flatMap((one) => one.split('\n')).map((one) => one.trim())
+  return `${timeOf(date.toISOString())} ${level}${tag && `${tag}: `}${text.filter(Boolean).join(' | ')}`
 }

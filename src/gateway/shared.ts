@@ -319,6 +319,7 @@ function withoutBody(incoming: Incoming): Incoming {
   return {
     method: incoming.method,
     url: incoming.url,
+    address: incoming.address,
     header: (name) => incoming.header(name),
     json: unreachable,
     pieces: unreachable,

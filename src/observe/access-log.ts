@@ -2,16 +2,12 @@
  * The access log: one line per call, written in batches, because one write per call would cost more than making the line.
  * Lines in memory are lost in a crash; charges do not depend on them.
  */
-import type { RequestId } from '../state/ledger/ledger.ts'
 import type { KnownCall } from './record.ts'
 
 /** The decision of the guards about one call. Names and numbers; text only if the operator has configured evidence. */
 interface DecisionRecord {
   readonly at: number
-  readonly requestId: RequestId
-  readonly mode: string
   readonly outcome: string
-  readonly rules: readonly string[]
   readonly [member: string]: unknown
 }
 
@@ -24,18 +20,16 @@ interface AccessLogOptions {
 const BATCH_CHARACTERS = 65_536
 
 export class AccessLog {
-  /** True if a decision is logged with all members, false if only with its outcome. */
+  /** Whether decisions of guards have a line of their own; otherwise they are in the line of their call. */
   readonly detailed: boolean
   #lines: string[] = []
   #length = 0
   readonly #line: (call: KnownCall) => string
-  readonly #decision: (record: DecisionRecord) => string
   readonly #write: (text: string) => void
 
   constructor({ format, write = (text) => process.stdout.write(text) }: AccessLogOptions) {
     this.detailed = format === 'json'
     this.#line = format === 'json' ? jsonLine : prettyLine
-    this.#decision = format === 'json' ? jsonDecision : prettyDecision
     this.#write = write
   }
 
@@ -44,7 +38,7 @@ export class AccessLog {
   }
 
   decided(record: DecisionRecord): void {
-    this.#append(this.#decision(record))
+    this.#append(jsonDecision(record))
   }
 
   #append(line: string): void {
@@ -95,11 +89,22 @@ function jsonLine(call: KnownCall): string {
 }
 
 /**
- * Time (UTC), status, outcome and duration in columns; then path, model, tokens, cost, account and id where known.
+ * Time (UTC), status, outcome and duration in columns; then path, model, guards, tokens, cost, account and id where known.
  * @example 10:21:07.123 200 completed   1.234s POST /v1/chat/completions acme/swift 812+220 tokens $0.000855 …
  */
 function prettyLine(call: KnownCall): string {
-  const { at, status, outcome = '', times, account_id, key_id, code, model, deployment } = call
+  const {
+    at,
+    status,
+    outcome = '',
+    times,
+    account_id,
+    key_id,
+    code,
+    model,
+    deployment,
+    guard,
+  } = call
   const [prompt, completion] = [call.usage?.prompt_tokens, call.usage?.completion_tokens]
   const seconds = secondsOf(times?.total_ms ?? 0)
   let line = `${timeOf(at)} ${status || '---'} ${outcome.padEnd(9)} ${seconds.padStart(9)}`
@@ -108,6 +113,7 @@ function prettyLine(call: KnownCall): string {
   if (model) line += ` ${model}`
   if (deployment) line += ` by ${deployment}`
   if (call.retry) line += ` retry ${call.retry}`
+  if (guard) line += ` guard ${[guard.outcome, guard.rules.join(',')].join(' ').trim()}`
   if (prompt !== undefined || completion !== undefined) {
     line += ` ${prompt ?? 0}+${completion ?? 0} tokens`
   }
@@ -122,14 +128,8 @@ function jsonDecision(record: DecisionRecord): string {
   return `${JSON.stringify({ ...head, ...record, at })}\n`
 }
 
-function prettyDecision({ at, mode, outcome, rules, requestId }: DecisionRecord): string {
-  const seen = mode === 'monitor' ? ' (monitor)' : ''
-  const matched = rules.length > 0 ? ` ${rules.join(',')}` : ''
-  return `${timeOf(new Date(at).toISOString())} guard ${outcome}${seen}${matched} ${requestId}\n`
-}
-
 /** `10:21:07.123`, UTC. @param at ISO 8601 */
-function timeOf(at: string): string {
+export function timeOf(at: string): string {
   return at.slice(11, 23)
 }
 

@@ -1,9 +1,17 @@
 import { isIPv4, isIPv6 } from 'node:net'
 
+/** How much of a client's address the log shows. */
+export type AddressDetail = 'none' | 'truncated' | 'full'
+
+/** What the log shows of an address; undefined for nothing. */
+export function shownAddress(address: string, detail: AddressDetail): string | undefined {
+  if (detail === 'none') return undefined
+  return detail === 'full' ? address || undefined : networkOf(address)
+}
+
 /** The network of an address: /24, or /48 of IPv6. Undefined for what is no address. */
-export function networkOf(address: string | undefined): string | undefined {
-  const plain = address?.replace(/^::ffff:(?=\d+\.)/i, '').replace(/%.*$/, '')
-  if (plain === undefined) return undefined
+function networkOf(address: string): string | undefined {
+  const plain = address.replace(/^::ffff:(?=\d+\.)/i, '').replace(/%.*$/, '')
   if (isIPv4(plain)) return `${plain.split('.').slice(0, 3).join('.')}.0/24`
   if (!isIPv6(plain)) return undefined
   const [before = '', after] = plain.split('::')

@@ -4,6 +4,8 @@ export interface Incoming {
   readonly method: string
   /** Path and query as they were sent, with a mis-set base URL put right. */
   readonly url: string
+  /** The client's address; empty where it is unknown. */
+  readonly address: string
   header(name: string): string | undefined
   /**
    * The result of `take` for the whole body, decoded by its content coding, so far bounded that `JSON.parse` is not

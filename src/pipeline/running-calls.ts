@@ -7,12 +7,15 @@ import type { Call } from './pipeline.ts'
  */
 export class RunningCalls implements Iterable<Call> {
   readonly #calls: Call[] = []
+  /** Calls since the start, those that run included. */
+  total = 0
 
   get size(): number {
     return this.#calls.length
   }
 
   add(call: Call): void {
+    this.total++
     call.runningIndex = this.#calls.push(call) - 1
   }
 

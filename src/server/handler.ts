@@ -32,7 +32,8 @@ import {
 import type { Gateway } from '../gateway/gateway.ts'
 import { requestId } from '../state/ids.ts'
 import { ROUTES, type Route, hintFor } from '../gateway/routes.ts'
-import { networkOf } from '../observe/address.ts'
+import { shownAddress } from '../observe/address.ts'
+import { clientAddress } from './client-address.ts'
 import { logEvent } from '../observe/events.ts'
 import { LineLimit } from '../observe/access-log.ts'
 import type { BodyOwner } from '../gateway/body-budget.ts'
@@ -323,14 +324,15 @@ class UnknownRoutes {
   }
 
   /** The error for such a request. The query of its URL is not shown. */
-  refuse({ method = 'GET', url = '/', socket }: IncomingMessage): NotFound {
+  refuse(request: IncomingMessage): NotFound {
+    const { method = 'GET', url = '/' } = request
     const { metrics, log, config } = this.#gateway.runtime
     const path = url.split('?', 1)[0]!
     const route = `${method} ${shownOf(path)}`
     metrics.unknownRoute()
     if (this.#lines.admits(SUBJECT, performance.now())) {
-      const isShown = config.log.address === 'truncated'
-      const address = isShown ? networkOf(socket.remoteAddress) : undefined
+      const { trustedProxies } = config.server
+      const address = shownAddress(clientAddress(request, trustedProxies), config.log.address)
       const members = { method, path: shownOf(path), status: 404, address }
       logEvent(log, 'info', { event: 'route.unknown', message: `no route ${route}`, members })
     }
@@ -354,9 +356,10 @@ function serve(
   response: ServerResponse,
 ): Promise<null> {
   const { runtime } = gateway
-  const { bodyTimeout, limits } = runtime.config.server
+  const { bodyTimeout, limits, trustedProxies } = runtime.config.server
   const incoming = new NodeIncoming(request, {
     limits,
+    trustedProxies,
     onStart: () => letContinue(request, response),
     startTimeout: (onTimeout) => call.timeout(bodyTimeout * 1000, onTimeout),
     share: () => gateway.bodies.share(ownerOf(call)),

@@ -11,12 +11,15 @@ import type { Incoming, Outgoing } from '../pipeline/http.ts'
 import { JsonScan, jsonRefusal } from '../stream/raw-json.ts'
 import type { BodyLimits } from '../config/config.ts'
 import { InvalidRequest, type InvalidCode } from '../errors/errors.ts'
+import { clientAddress } from './client-address.ts'
 
 /** Size up to which pieces are small; this many of them in a row are joined at once. */
 const SMALL_BYTES = 1024
 const MANY = 1024
 
 interface IncomingOptions extends Pick<BodyReading, 'limits' | 'startTimeout' | 'onStart'> {
+  /** Proxies that tell where a client is; none by default. */
+  readonly trustedProxies?: readonly string[]
   /** Makes the share of the body in the budget of memory, when the body is read. */
   readonly share?: () => BodyShare
 }
@@ -37,6 +40,10 @@ export class NodeIncoming implements Incoming {
 
   get url(): string {
     return this.#request.url ?? '/'
+  }
+
+  get address(): string {
+    return clientAddress(this.#request, this.#options.trustedProxies ?? [])
   }
 
   header(name: string): string | undefined {

@@ -20,7 +20,13 @@ export interface Server {
    * Ends in steps. The gateway is not ready any more, and serves new requests for the delay, because balancers learn late. Then
    * it accepts none, waits for running calls up to the grace, and aborts the rest, which charges them.
    */
-  close(limits?: CloseLimits): Promise<void>
+  close(limits?: CloseLimits): Promise<Closed>
+}
+
+/** Calls that ended by themselves while a server was closed, and those that were cut off. */
+export interface Closed {
+  readonly ended: number
+  readonly cut: number
 }
 
 /** Times of {@link Server.close}; by default those of the configuration. */
@@ -77,6 +83,8 @@ export async function listen(gateway: Gateway, options: ListenOptions = {}): Pro
     url: `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${bound}`,
     async close({ delaySeconds, graceSeconds, hurry } = {}) {
       const { shutdownDelay, shutdownGrace } = gateway.runtime.config.server
+      const { running } = gateway
+      const before = running.total - running.size
       gateway.stop()
       unwatch()
       clearTimeout(warming)
@@ -86,16 +94,19 @@ export async function listen(gateway: Gateway, options: ListenOptions = {}): Pro
       // A balancer that did not know of the end has connected just before: it gets no second chance for a POST.
       await pause(Math.min(delayMs, LATE_MS), hurry)
       refusing = true
+      let cut = 0
       server.closeIdleConnections()
       if (!(await drained(gateway, (graceSeconds ?? shutdownGrace) * 1000, hurry))) {
-        for (const call of gateway.running) {
+        for (const call of running) {
           call.abort(shuttingDown())
+          cut++
         }
         await drained(gateway, FAREWELL_MS)
       }
       server.closeIdleConnections()
       server.closeAllConnections()
       await closed
+      return { ended: running.total - before - cut, cut }
     },
   }
 }

@@ -97,6 +97,14 @@ describe('the access log', () => {
     )
   })
 
+  it('says in the line of a call what the guards did', () => {
+    const { log, writes } = openLog('pretty')
+    const guard = { outcome: 'blocked', rules: ['deny:code', 'bannedPatterns'] }
+    log.add({ ...record, guard })
+    log.flush()
+    expect(writes[0]).toContain(' by mock/swift guard blocked deny:code,bannedPatterns 812+220 ')
+  })
+
   it('has the error code, and keeps its columns without a status', () => {
     const { log, writes } = openLog('pretty')
     log.add({

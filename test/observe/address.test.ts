@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { networkOf } from '../../src/observe/address.ts'
+import { shownAddress } from '../../src/observe/address.ts'
 
 it.each([
   ['203.0.113.77', '203.0.113.0/24'],
@@ -10,7 +10,9 @@ it.each([
   ['::1', '0:0:0::/48'],
   ['1:2:3:4:5:6:7:8', '1:2:3::/48'],
   ['nonsense', undefined],
-  [undefined, undefined],
+  ['', undefined],
 ])('of %s only the network is shown', (address, network) => {
-  expect(networkOf(address)).toBe(network)
+  expect(shownAddress(address, 'truncated')).toBe(network)
+  expect(shownAddress(address, 'none')).toBeUndefined()
+  expect(shownAddress(address, 'full')).toBe(address || undefined)
 })

@@ -125,7 +125,11 @@ describe('serve', () => {
       method: 'POST',
       class: 'upstream_error',
     })
-    expect(members('auth.failed')).toMatchObject({ why: 'none' })
+    expect(members('auth.failed')).toMatchObject({
+      scope: 'api',
+      why: 'none',
+      address: '127.0.0.0/24',
+    })
     expect(members('route.unknown')).toMatchObject({
       method: 'POST',
       path: '/v1/nothing',
@@ -134,6 +138,7 @@ describe('serve', () => {
     expect(members('config.refused')).toMatchObject({ paths: ['sever'] })
     expect(members('config.reloaded')).toMatchObject({ changed: ['routing.cooldown'] })
     expect(members('stopping')).toMatchObject({ why: 'SIGTERM' })
+    expect(members('stopped')).toMatchObject({ ended: 0, cut: 0 })
     expect(out + err).not.toContain('vendor-key')
   })
 
@@ -174,6 +179,11 @@ describe('serve', () => {
     child.kill(signal)
     expect(await response.text()).toContain('data: [DONE]')
     expect(await ended).toMatchObject({ code: 0, signal: null })
+    const lines = said().split('\n')
+    const from = lines.findIndex((line) => line.includes(`${signal}: waiting for running calls`))
+    const last = lines.slice(from).filter((line) => line !== '')
+    for (const line of last) expect(line).toMatch(/^\d\d:\d\d:\d\d\.\d{3} \S/)
+    expect(last.at(-1)).toMatch(/ stopped: 1 calls ended, 0 cut, \d+\.\d s$/)
   })
 
   it('ends running calls on the second signal', async () => {

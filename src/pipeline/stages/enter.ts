@@ -3,6 +3,7 @@ import { PLAY_PREFIX } from '../../access/credentials.ts'
 import { hashSecret, hasValidChecksum } from '../../accounts/secrets.ts'
 import { TooManyRequests, Unauthenticated, Unavailable } from '../../errors/errors.ts'
 import type { Admission, Admitted, RateStatus } from '../../state/ledger/ledger.ts'
+import { shownAddress } from '../../observe/address.ts'
 import type { AuthFailure } from '../../observe/auth-failures.ts'
 import type { LimitName } from '../../observe/record.ts'
 import { apiKeyIn } from '../caller.ts'
@@ -140,8 +141,9 @@ function secretOf(call: Call): string {
   )
 }
 
-function note({ runtime, id }: Call, why: AuthFailure, start?: string): void {
-  runtime.authFailures.failed(id, why, start)
+function note({ runtime, id, incoming }: Call, why: AuthFailure, start?: string): void {
+  const address = shownAddress(incoming.address, runtime.config.log.address)
+  runtime.authFailures.failed({ scope: 'api', requestId: id, why, start, address })
 }
 
 function refusalOf(refused: Exclude<Admission, Admitted>): Error {

@@ -25,10 +25,9 @@ function linkTrace(call: Call): void {
 
 function recordDecision(call: Call, decision: Decision, at: number): void {
   const { access, metrics } = call.runtime
-  const { mode, outcome, rules } = decision.summary()
+  const { mode, outcome } = decision.summary()
   if (decision.findings.length === 0) metrics.guard.decided('all', '', mode, outcome)
   if (access?.detailed) access.decided(decision.record(headOf(call, at)))
-  else access?.decided({ at, requestId: call.id, mode, outcome, rules })
 }
 
 function headOf(call: Call, at: number) {

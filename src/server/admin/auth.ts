@@ -9,6 +9,7 @@ import { InvalidRequest, NotFound, TooManyRequests, Unauthenticated } from '../.
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { Config } from '../../config/config.ts'
 import type { IncomingMessage } from 'node:http'
+import { shownAddress } from '../../observe/address.ts'
 import { LineLimit } from '../../observe/access-log.ts'
 import { logEvent } from '../../observe/events.ts'
 import { isIn, peerOf } from '../client-address.ts'
@@ -110,6 +111,7 @@ export class AdminAuth {
    * @throws Unauthenticated, or TooManyRequests after too many others
    */
   refuse(address: string, message: string): never {
+    noteRefusal(this.#gateway, 'admin', address)
     this.#guesses.check(address)
     this.#guesses.note(address)
     throw new Unauthenticated(message)
@@ -241,6 +243,12 @@ function ofStored({ id, name, role }: StoredToken, sha256: string, address: stri
 
 function actorOf(id: string, name: string, role: OperatorRole, address: string): Actor {
   return { id, name, role, rights: rightsOf(role), address }
+}
+
+/** A line about a wrong proof of an operator or member, for programs that block addresses. */
+export function noteRefusal({ runtime }: Gateway, scope: 'admin' | 'me', address: string): void {
+  const shown = shownAddress(address, runtime.config.log.address)
+  runtime.authFailures.failed({ scope, why: 'unknown', address: shown })
 }
 
 /** Whether a request changes nothing: it may go on with what was read before an outage of the state. */

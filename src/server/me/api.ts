@@ -19,6 +19,7 @@ import {
 import type { Gateway } from '../../gateway/gateway.ts'
 import { change, invite } from '../admin/members.ts'
 import { changing, note } from '../admin/audit.ts'
+import { noteRefusal } from '../admin/auth.ts'
 import { keySettings, keyView, newKey, rotation } from '../admin/resources/key.ts'
 import { invitation, memberChange, memberView } from '../admin/resources/member.ts'
 import { moment, name } from '../admin/resources/settings.ts'
@@ -159,6 +160,7 @@ async function signIn(event: H3Event, gateway: Gateway) {
   const used = await credentials.use(ticket, 'invitation')
   const member = used && (await members.member(used.member))
   if (!member || member.disabled) {
+    noteRefusal(gateway, 'me', addressOf(event, config))
     throw new Unauthenticated(
       'This invitation was used, or is older than 7 days. Ask for a new one.',
     )

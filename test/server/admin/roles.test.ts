@@ -1,5 +1,5 @@
 /** Tokens of the admin API: who may do what, and how often a token can be guessed. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { UserConfig } from '../../../src/config/config.ts'
 import { ADMIN_ROUTES } from '../../../src/server/admin/api.ts'
 import type { Right } from '../../../src/server/admin/resources/rights.ts'
@@ -142,7 +142,9 @@ describe('tokens without admin.token', () => {
 
 describe('wrong tokens', () => {
   it('of an address are bounded, and the right one passes amid them', async () => {
-    await using own = await createTestGateway({ ...MOCK_CONFIG, admin })
+    const config = { ...MOCK_CONFIG, admin, log: { address: 'full' as const, requests: false } }
+    await using own = await createTestGateway(config)
+    const failed = vi.spyOn(own.gateway.runtime.authFailures, 'failed')
     const status = (key: string) => own.ask('GET', '/admin/status', { key })
     for (let i = 0; i < 10; i++) expect((await status(`wrong-token-${i}`)).status).toBe(401)
     for (let i = 0; i < 20; i++) {
@@ -152,6 +154,9 @@ describe('wrong tokens', () => {
       expect((await status(TOKENS.admin)).status).toBe(200)
       expect((await own.ask('GET', '/metrics', { key: TOKENS.viewer })).status).toBe(200)
     }
+    expect(failed.mock.calls).toHaveLength(30)
+    const [line] = failed.mock.calls[0]!
+    expect(line).toEqual({ scope: 'admin', why: 'unknown', address: '127.0.0.1' })
     // A request without a token guesses nothing.
     expect((await own.ask('GET', '/admin/status', { key: null })).status).toBe(401)
   })
