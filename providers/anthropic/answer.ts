@@ -8,7 +8,7 @@ import type {
   Step,
   OpenAIUsage,
 } from '../../src/plugin.ts'
-import { notAnAnswer, tokenCount, countWith } from '../shared/http.ts'
+import { notAnAnswer, partOf, tokenCount, countWith } from '../shared/http.ts'
 import { inbandFailure } from './errors.ts'
 import { ANSWER_TOOL } from './request.ts'
 import { FORMAT, toId } from './thoughts.ts'
@@ -366,17 +366,18 @@ export function toUsage(reported: Counts): OpenAIUsage {
     tokenCount(counts.cache_creation_input_tokens),
   )
   const output = tokenCount(counts.output_tokens)
-  const thought = tokenCount(counts.output_tokens_details?.thinking_tokens)
   const searches = counts.server_tool_use?.web_search_requests
   return {
     prompt_tokens: countWith(counts.input_tokens, read + written),
     completion_tokens: output || countWith(counts.output_tokens, 0),
     prompt_tokens_details: {
-      cached_tokens: read,
-      cache_write_tokens: written,
+      cached_tokens: partOf(counts.cache_read_input_tokens),
+      cache_write_tokens: written || partOf(counts.cache_creation_input_tokens),
       ...(hour > 0 && { cache_write_1h_tokens: hour }),
     },
-    completion_tokens_details: { reasoning_tokens: Math.min(thought, output) },
+    completion_tokens_details: {
+      reasoning_tokens: partOf(counts.output_tokens_details?.thinking_tokens, output),
+    },
     ...(searches === undefined ? {} : { searches: tokenCount(searches) }),
   }
 }

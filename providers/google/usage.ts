@@ -1,6 +1,6 @@
 /** Converts Google's token counts. */
 import type { OpenAIUsage } from '../../src/plugin.ts'
-import { countWith, tokenCount } from '../shared/http.ts'
+import { countWith, partOf, tokenCount } from '../shared/http.ts'
 
 /**
  * The usage so far. Google counts tool prompts and thoughts separately; here they are part of the prompt and the
@@ -20,12 +20,12 @@ export function toUsage(metadata: any): OpenAIUsage | undefined {
     prompt_tokens: countWith(promptTokenCount, tokenCount(metadata.toolUsePromptTokenCount)),
     completion_tokens: countWith(candidatesTokenCount, thoughts),
     prompt_tokens_details: {
-      cached_tokens: Math.min(tokenCount(metadata.cachedContentTokenCount), prompt),
+      cached_tokens: partOf(metadata.cachedContentTokenCount, prompt),
       ...cachedParts(cacheTokensDetails),
       audio_tokens: Math.max(0, audio),
     },
     completion_tokens_details: {
-      reasoning_tokens: thoughts,
+      reasoning_tokens: partOf(thoughtsTokenCount),
       audio_tokens: countOf(candidatesTokensDetails, 'AUDIO'),
       image_tokens: countOf(candidatesTokensDetails, 'IMAGE'),
     },

@@ -1,6 +1,6 @@
 /** Reads the members of answers in all vendors' forms: text, reasoning, tool calls, citations, usage, errors. */
 import type { OpenAIUsage } from '../../src/plugin.ts'
-import { countOrNone, tokenCount } from '../shared/http.ts'
+import { countOrNone, partOf, tokenCount } from '../shared/http.ts'
 
 /** Whether a payload is an error: `{"error": …}`, alone or beside choices, or an error object without a wrapper. */
 export function isError({ error, object, choices, message, detail }: any): boolean {
@@ -44,12 +44,11 @@ export function toUsage(reported: any, quirks: UsageQuirks): OpenAIUsage | undef
   // An older spelling of Mistral.
   const prompt = reported.prompt_tokens_details ?? reported.prompt_token_details ?? {}
   const completion = reported.completion_tokens_details ?? {}
-  const cached = tokenCount(
+  const cached =
     prompt.cached_tokens ??
-      reported.cached_tokens ??
-      reported.num_cached_tokens ??
-      reported.prompt_cache_hit_tokens,
-  )
+    reported.cached_tokens ??
+    reported.num_cached_tokens ??
+    reported.prompt_cache_hit_tokens
   const promptTokens =
     tokenCount(reported.prompt_tokens) ||
     tokenCount(reported.prompt_cache_hit_tokens) + tokenCount(reported.prompt_cache_miss_tokens)
@@ -66,17 +65,17 @@ export function toUsage(reported: any, quirks: UsageQuirks): OpenAIUsage | undef
     prompt_tokens: promptTokens || countOrNone(reported.prompt_tokens),
     completion_tokens: completionTokens || countOrNone(reported.completion_tokens),
     prompt_tokens_details: {
-      cached_tokens: Math.min(cached, promptTokens),
-      cache_write_tokens: tokenCount(prompt.cache_write_tokens),
-      audio_tokens: tokenCount(prompt.audio_tokens),
-      image_tokens: tokenCount(prompt.image_tokens),
+      cached_tokens: partOf(cached, promptTokens),
+      cache_write_tokens: partOf(prompt.cache_write_tokens),
+      audio_tokens: partOf(prompt.audio_tokens),
+      image_tokens: partOf(prompt.image_tokens),
     },
     completion_tokens_details: {
-      reasoning_tokens: reasoning,
-      audio_tokens: tokenCount(completion.audio_tokens),
-      image_tokens: tokenCount(completion.image_tokens),
-      accepted_prediction_tokens: tokenCount(completion.accepted_prediction_tokens),
-      rejected_prediction_tokens: tokenCount(completion.rejected_prediction_tokens),
+      reasoning_tokens: reasoning || partOf(reportedReasoning, completionTokens),
+      audio_tokens: partOf(completion.audio_tokens),
+      image_tokens: partOf(completion.image_tokens),
+      accepted_prediction_tokens: partOf(completion.accepted_prediction_tokens),
+      rejected_prediction_tokens: partOf(completion.rejected_prediction_tokens),
     },
   }
   const searches =

@@ -3,7 +3,7 @@
  * some servers change ids between the events of one item.
  */
 import type { ChatChunk, Host, Step, FailureClass, OpenAIUsage } from '../../src/plugin.ts'
-import { notAnAnswer, tokenCount } from '../shared/http.ts'
+import { notAnAnswer, partOf, tokenCount } from '../shared/http.ts'
 import type { Format } from './replay.ts'
 import { AnswerWriter, OutputItem, toChunk, type Emit, type PartKind } from './writer.ts'
 import { problemOf, toFailure, type Failed, type Problem } from '../openai-compatible/errors.ts'
@@ -379,11 +379,11 @@ function toUsage(reported: any): OpenAIUsage | undefined {
     prompt_tokens: prompt,
     completion_tokens: completion,
     prompt_tokens_details: {
-      cached_tokens: Math.min(tokenCount(read.cached_tokens), prompt),
-      cache_write_tokens: tokenCount(read.cache_write_tokens),
+      cached_tokens: partOf(read.cached_tokens, prompt),
+      cache_write_tokens: partOf(read.cache_write_tokens),
     },
     completion_tokens_details: {
-      reasoning_tokens: Math.min(tokenCount(written.reasoning_tokens), completion),
+      reasoning_tokens: partOf(written.reasoning_tokens, completion),
     },
     ...(cost !== undefined && { vendor_cost: cost }),
   }

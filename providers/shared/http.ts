@@ -128,6 +128,11 @@ export function tokenCount(value: unknown): number {
   return typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.round(value) : 0
 }
 
+/** Tokens that are a part of others, and never more; null where the vendor does not report them. */
+export function partOf(value: unknown, whole = Infinity): number | null {
+  return value === undefined || value === null ? null : Math.min(tokenCount(value), whole)
+}
+
 /** A vendor's token count as a whole number; null for anything that is no count, so that this never means 0. */
 export function countOrNone(value: unknown): number | null {
   const isCount = typeof value === 'number' && value >= 0 && Number.isFinite(value)

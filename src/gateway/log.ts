@@ -15,6 +15,8 @@ const LEVELS = { silent: -999, error: 0, warn: 1, info: 3, debug: 4, trace: 5 } 
 const WARN = 1
 const DEBUG = 4
 const MINUTE_MS = 60_000
+const AWAY_MS = 2 * MINUTE_MS
+const MOST_SUBJECTS = 100
 /** Event name of lines without a name of their own. */
 const UNNAMED = 'message'
 
@@ -30,43 +32,61 @@ interface Line {
 }
 
 /**
- * Prints each entry as one line: warnings and errors to standard error, the rest to standard output. Of equal lines ten a minute
- * are printed, and one about a state that cannot be reached; a line tells how many more there were. Events bound themselves.
+ * Prints each entry as one line: warnings and errors to standard error, the rest to standard output. Ten equal lines a minute are
+ * printed, and of those about a state that cannot be reached one in two minutes, with the number of others. Events bound themselves.
  */
 function bounded(print: (line: Line) => string) {
   const write = (line: Line) => {
     const stream = line.level <= WARN ? process.stderr : process.stdout
     stream.write(`${print(line)}\n`)
   }
-  const leftOut = (count: number, message: string) => {
-    const more = `${message} (${count} more within a minute were not logged)`
-    write({ date: new Date(), level: WARN, type: 'warn', tag: '', message: more })
-  }
-  const equal = new LineLimit(leftOut)
-  const unavailable = new LineLimit(leftOut, 1)
+  const equal = new LineLimit((count, text) => {
+    const message = `${text} (${count} more within a minute were not logged)`
+    write({ date: new Date(), level: WARN, type: 'warn', tag: '', message })
+  })
+  const away = new AwayLines()
   let ticking: NodeJS.Timeout | undefined
   const tick = () => {
     ticking = undefined
-    for (const limit of [equal, unavailable]) limit.tick(performance.now())
+    equal.tick(performance.now())
   }
   return {
     log(entry: LogObject, { options }: { readonly options: { readonly level: number } }): void {
       const line = lineOf(entry, options.level >= DEBUG)
-      const isAway = entry.args.some((one) => one instanceof Unavailable)
-      const subject = isAway ? line.message.replaceAll(/\breq_\w+/g, 'req_…') : line.message
-      if (line.event === undefined) {
-        ticking ??= setTimeout(tick, MINUTE_MS).unref()
-        if (!(isAway ? unavailable : equal).admits(subject, performance.now())) return
+      if (line.event !== undefined) return write(line)
+      if (entry.args.some((one) => one instanceof Unavailable)) {
+        const message = away.admits(line.message, performance.now())
+        return message === undefined ? undefined : write({ ...line, message })
       }
-      write(line)
+      ticking ??= setTimeout(tick, MINUTE_MS).unref()
+      if (equal.admits(line.message, performance.now())) write(line)
     },
+  }
+}
+
+/** Bounds lines about a state that cannot be reached: every call and every timer may cause one, for as long as that lasts. */
+class AwayLines {
+  readonly #last = new Map<string, { readonly at: number; more: number }>()
+
+  /** @returns the line with the number of those that were left out before it; undefined where it is left out */
+  admits(message: string, now: number): string | undefined {
+    const subject = message.replaceAll(/\breq_\w+/g, 'req_…')
+    const last = this.#last.get(subject)
+    if (last && now - last.at < AWAY_MS) {
+      last.more++
+      return undefined
+    }
+    if (this.#last.size >= MOST_SUBJECTS) this.#last.clear()
+    this.#last.set(subject, { at: now, more: 0 })
+    return last?.more ? `${message} (${last.more} more were not logged)` : message
   }
 }
 
 /** @param isDetailed whether every error has its stack */
 function lineOf({ date, type, level, tag, args, event, members }: LogObject, isDetailed: boolean) {
   const error = args.find((one) => one instanceof Error)
-  const words = args.map((one) => (one === error && error ? messagesOf(error) : one))
+  const words = args.filter((one) => one !== error || !error)
+  const text = formatWithOptions({ colors: false }, ...words)
   const hasStack = error?.stack !== undefined && (isDetailed || !isExpected(error))
   const shown = error && { name: error.name, message: messagesOf(error) }
   return {
@@ -74,7 +94,7 @@ function lineOf({ date, type, level, tag, args, event, members }: LogObject, isD
     level,
     type,
     tag,
-    message: formatWithOptions({ colors: false }, ...words),
+    message: [...(text ? [text] : []), ...(error ? [messagesOf(error)] : [])].join(': '),
     ...(typeof event === 'string' && { event, members }),
     ...(shown && { error: hasStack ? { ...shown, stack: error.stack! } : shown }),
   }

@@ -130,7 +130,7 @@ describe('the answer', () => {
       content: 'xy',
       reasoning: 'abcdefgh',
     })
-    expect(streamed.usage!.completion_tokens_details!.reasoning_tokens).toBe(0)
+    expect(streamed.usage!.completion_tokens_details!.reasoning_tokens).toBeNull()
     const content = [thinking('abcdefgh'), { type: 'text', text: 'xy' }]
     const choices = [{ index: 0, message: { content }, ...end }]
     const counted = { ...usage, completion_tokens_details: { reasoning_tokens: 8 } }

@@ -24,6 +24,7 @@ import {
   unitOf,
   Rollups,
   type TableSet,
+  TAGGED_QUANTITIES,
 } from './tables.ts'
 
 export interface UsageDifference {
@@ -571,10 +572,11 @@ export class SettledTables {
     }))
     this.#tag = db.prepare(
       `INSERT INTO tagged (unit, account, key, kind, value, calls, billions, rest,
-         prompt_tokens, completion_tokens) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         ${TAGGED_QUANTITIES.join(', ')})
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ${TAGGED_QUANTITIES.map(() => '?').join(', ')})
        ON CONFLICT DO UPDATE SET calls = calls + excluded.calls,
          billions = billions + excluded.billions, rest = rest + excluded.rest,
-         ${['prompt_tokens', 'completion_tokens'].map(addedTo).join(', ')}`,
+         ${TAGGED_QUANTITIES.map(addedTo).join(', ')}`,
     )
     this.#isTagged = db.prepare(
       'SELECT 1 FROM tagged WHERE unit = ? AND account = ? AND kind = ? AND value = ? LIMIT 1',
@@ -671,8 +673,7 @@ export class SettledTables {
       for (const [first, { calls, cost, quantities }] of sums) {
         const unit = unitOf('day', first.at)
         const value = this.#bounded(unit, account, kind, first[kind])
-        const { prompt_tokens = null, completion_tokens = null } = quantities
-        const tokens = [prompt_tokens, completion_tokens]
+        const tokens = TAGGED_QUANTITIES.map((name) => quantities[name] ?? null)
         this.#tag.run(
           unit,
           account,

@@ -12,6 +12,7 @@ import {
   SETTLED,
   SETTLED_SUMMARIES,
   type TableSet,
+  TAGGED_QUANTITIES,
 } from './tables.ts'
 
 export interface UsageAnswer extends RankedCells {
@@ -319,8 +320,8 @@ function reportedIn(db: DatabaseSync): ReadonlySet<string> {
 /** Columns in the order of {@link settledOf}. */
 function settledColumns(source: Source, reported: ReadonlySet<string>): string[] {
   const isTagged = source === TAGGED
-  const isKept = (name: string) => name === 'prompt_tokens' || name === 'completion_tokens'
-  const has = (name: string) => reported.has(name) && (!isTagged || isKept(name))
+  const tagged: readonly string[] = TAGGED_QUANTITIES
+  const has = (name: string) => reported.has(name) && (!isTagged || tagged.includes(name))
   return [
     'sum(s.calls)',
     'sum(s.billions)',

@@ -81,6 +81,14 @@ export function startOf(rollup: Rollup, unit: number): number {
 
 /** Columns of charges, and of circumstances. A cost is in `billions` of picodollars and the `rest`, which add up apart: no sum has a bound. */
 export const SETTLED_SUMS = ['calls', 'billions', 'rest', 'estimated', ...QUANTITIES]
+/** Quantities that are added up by tag and by end user. */
+export const TAGGED_QUANTITIES = [
+  'prompt_tokens',
+  'completion_tokens',
+  'cached_tokens',
+  'cache_write_tokens',
+  'reasoning_tokens',
+] as const
 export const CALLED_SUMS = [...COUNTS, ...TOTAL_BUCKETS, ...FIRST_BUCKETS]
 
 /** Makes the sums of all accounts from those of each. Called inside a transaction. */

@@ -32,6 +32,7 @@ import {
   addUp,
   startOf,
   type Rollup,
+  TAGGED_QUANTITIES,
 } from './tables.ts'
 import {
   QUANTITIES,
@@ -283,7 +284,7 @@ const SCHEMA = `
   ${SUMMARIES}
   CREATE TABLE tagged (unit INTEGER NOT NULL, account TEXT NOT NULL, key TEXT NOT NULL,
     kind TEXT NOT NULL, value TEXT NOT NULL, calls INTEGER NOT NULL, billions INTEGER NOT NULL, rest INTEGER NOT NULL,
-    prompt_tokens INTEGER, completion_tokens INTEGER,
+    ${columns(TAGGED_QUANTITIES, 'INTEGER')},
     PRIMARY KEY (unit, account, kind, value, key)) STRICT, WITHOUT ROWID;
   CREATE INDEX tagged_account ON tagged (account, unit);
   CREATE TABLE booking (account TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL,
@@ -408,10 +409,16 @@ function addChains(db: DatabaseSync): void {
   )
 }
 
-/** Adds the sums by account, by model and by key, made of what is there. */
+/**
+ * Adds the sums by account, by model and by key, made of what is there, and quantities of tags and end users, which stay unknown
+ * for earlier days until the index is made again.
+ */
 function addSummaries(db: DatabaseSync): void {
   transact(db, () => {
     db.exec(SUMMARIES)
+    for (const name of ['cached_tokens', 'cache_write_tokens', 'reasoning_tokens']) {
+      db.exec(`ALTER TABLE tagged ADD COLUMN ${name} INTEGER`)
+    }
     for (const set of BY_ACCOUNT) addUp(db, SETTLED, set, SETTLED_SUMS)
     db.exec(`PRAGMA user_version = ${VERSION}`)
   })

@@ -119,6 +119,9 @@ it('adds the sums of all accounts up in a file of version 1, which has none', as
     first.db.exec(`UPDATE ${table} SET rest = billions * 1000000000 + rest;
       ALTER TABLE ${table} DROP COLUMN billions; ALTER TABLE ${table} RENAME COLUMN rest TO cost`)
   }
+  for (const name of ['cached_tokens', 'cache_write_tokens', 'reasoning_tokens']) {
+    first.db.exec(`ALTER TABLE tagged DROP COLUMN ${name}`)
+  }
   for (const column of ['n', 'chain', 'after', 'month'])
     first.db.exec(`ALTER TABLE progress DROP COLUMN ${column}`)
   first.db.exec(`ALTER TABLE booking DROP COLUMN actor; DROP TABLE noted;

@@ -19,8 +19,8 @@ describe('usage', () => {
         const usage = toUsage(given, beside ? { reasoningBeside: true } : {})
         if (!usage) return
         const { prompt_tokens_details: input, completion_tokens_details: output } = usage
-        expect(input!.cached_tokens).toBeLessThanOrEqual(usage.prompt_tokens ?? 0)
-        expect(output!.reasoning_tokens).toBeLessThanOrEqual(usage.completion_tokens ?? 0)
+        expect(input!.cached_tokens ?? 0).toBeLessThanOrEqual(usage.prompt_tokens ?? 0)
+        expect(output!.reasoning_tokens ?? 0).toBeLessThanOrEqual(usage.completion_tokens ?? 0)
         for (const value of [usage.prompt_tokens, usage.completion_tokens]) {
           // What the vendor did not report is null, and never 0.
           if (value !== null) expect(value).toBeGreaterThanOrEqual(0)

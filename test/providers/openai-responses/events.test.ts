@@ -461,7 +461,7 @@ describe('usage', () => {
         output_tokens: 2,
         output_tokens_details: null,
       },
-      { completion_tokens_details: { reasoning_tokens: 0 } },
+      { completion_tokens_details: { reasoning_tokens: null } },
     ],
     [
       { input_tokens: 5, output_tokens: 2, output_tokens_details: { reasoning_tokens: 9 } },
