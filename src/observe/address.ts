@@ -1,7 +1,7 @@
 import { isIPv4, isIPv6 } from 'node:net'
 
 /** How much of a client's address the log shows. */
-export type AddressDetail = 'none' | 'truncated' | 'full'
+type AddressDetail = 'none' | 'truncated' | 'full'
 
 /** What the log shows of an address; undefined for nothing. */
 export function shownAddress(address: string, detail: AddressDetail): string | undefined {
