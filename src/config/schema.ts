@@ -267,6 +267,7 @@ const state = v.variant('driver', [
     url: nodes,
     outbox: v.optional(text('a path'), './outbox'),
     outboxLimit: v.optional(size, '1gib'),
+    outboxKept: v.optional(FLAG, true),
     retention: v.optional(number(2, 36_500, RETENTION), 31),
     archive: v.optional(archive, {}),
   }),

@@ -48,13 +48,14 @@ export async function openState(
   if (state.driver === 'redis') {
     // Imported on demand: its client is an optional package.
     const { openRedis } = await import('../state/redis/engine.ts')
-    const { url, outbox, outboxLimit, retention: retentionDays } = state
+    const { url, outbox, outboxLimit, outboxKept, retention: retentionDays } = state
     const archive = archiveOf(state.archive, log)
     const opened = await openRedis({
       url,
       archive,
       outbox,
       outboxLimit,
+      outboxKept,
       retentionDays,
       log,
       ...(gateway && { gateway }),

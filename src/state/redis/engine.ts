@@ -81,6 +81,8 @@ interface RedisOptions {
   readonly outbox: string
   /** Bytes that the outbox may take; 1 GiB by default. */
   readonly outboxLimit?: number
+  /** Whether the outbox outlives this process and the machine that it runs on; it does by default. */
+  readonly outboxKept?: boolean
   /** Days after which usage rows are folded, by any gateway. Absent: never. */
   readonly retentionDays?: number | undefined
   /** Takes rows before they are folded. */
@@ -106,6 +108,7 @@ export async function openRedis({
   url,
   outbox,
   outboxLimit,
+  outboxKept = true,
   retentionDays,
   archive,
   gateway = randomId('gw_'),
@@ -135,7 +138,8 @@ export async function openRedis({
       file.close()
       throw error
     })
-    const ledger = new RedisLedger(connection, file, { beat, gateway, retentionDays, archive, log })
+    const own = { beat, gateway, outboxKept, retentionDays, archive, log }
+    const ledger = new RedisLedger(connection, file, own)
     const announcements = new RedisAnnouncements(connection)
     return { ledger, records, storage, audit: new RedisAudit(connection), announcements }
   } catch (error) {
@@ -167,10 +171,15 @@ export class RedisLedger implements Ledger {
     {
       beat,
       gateway,
+      outboxKept,
       retentionDays,
       archive,
       log,
-    }: Pick<RedisOptions, 'retentionDays' | 'archive' | 'log'> & { beat: Beat; gateway: string },
+    }: Pick<RedisOptions, 'retentionDays' | 'archive' | 'log'> & {
+      beat: Beat
+      gateway: string
+      outboxKept: boolean
+    },
   ) {
     this.#connection = connection
     this.#beat = beat
@@ -179,6 +188,7 @@ export class RedisLedger implements Ledger {
     this.#import = new RedisImport(connection)
     this.#outbox = new Outbox({
       file,
+      isKept: outboxKept,
       send: (settlement, deadlineMs) => this.#charge(settlement, deadlineMs),
       lookUp: (account, settlements) => this.#history.lookUp(account, settlements),
       receiptMs: RECEIPT_MS,

@@ -5,9 +5,10 @@
  */
 import { mkdirSync, readdirSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import type { Pico } from '../../money/money.ts'
+import { UnbookedSettlements } from '../../errors/errors.ts'
+import { formatPico, type Pico } from '../../money/money.ts'
 import { DeferredSettlements, unbookedLine } from '../ledger/deferred.ts'
 import type { Lease, Log, RequestId, Settled, Settlement } from '../ledger/ledger.ts'
 import { createFile, lockFile, transact } from '../sqlite/file.ts'
@@ -15,6 +16,8 @@ import { Reserve, RESERVE_USED } from '../sqlite/folder.ts'
 
 interface OutboxOptions {
   readonly file: OutboxFile
+  /** Whether the file outlives the machine that this process runs on. */
+  readonly isKept: boolean
   /** The id of this gateway. */
   readonly gateway: string
   /** Tells all gateways that everything which one that has ended left behind is booked. */
@@ -205,19 +208,40 @@ export class Outbox {
     return this.#lastSummary
   }
 
-  /** Tries deferred settlements once more. @throws UnbookedSettlements when that fails */
+  /**
+   * Sends the file and deferred settlements once more, and reports what is left of the file.
+   * @throws UnbookedSettlements where a settlement is in no store, and in no file that stays
+   */
   async close(): Promise<void> {
     clearInterval(this.#timer)
     await Promise.all([this.#replay, this.#look])
     try {
+      if (this.#pending) await this.#send()
       await this.#sendDeferred()
       await this.#reportOwn()
+      const lost = this.#reportLeft()
       this.#deferred.close()
+      if (lost > 0) throw new UnbookedSettlements(lost)
     } finally {
       this.#file.close()
       // The next process that opens the file sends the rest.
       this.#pending = false
     }
+  }
+
+  /** Logs what the file still has. @returns the number of settlements that go with it */
+  #reportLeft(): number {
+    if (!this.#file.isOpen) return 0
+    const { path } = this.#file
+    const left = this.#file.all().map(({ settlement }) => settlement)
+    if (left.length === 0) return 0
+    const sum = formatPico(left.reduce((all, { cost }) => all + cost, 0n))
+    const message = `${left.length} settlements of ${sum} USD in all are left in ${path}`
+    const members = { entries: left.length, sum, path: dirname(path) }
+    this.#log.warn({ event: 'outbox.left', message, members })
+    if (this.#options.isKept) return 0
+    for (const one of left) this.#log.error(unbookedLine(one, 'the outbox goes with its folder'))
+    return left.length
   }
 
   /** Identity of the ledger that calls were admitted by last; null where none was seen yet. */
@@ -587,6 +611,11 @@ export class OutboxFile {
     return rows.map(toPending)
   }
 
+  /** Everything that is in the file, oldest first. */
+  all(): PendingSettlement[] {
+    return (this.#sql.all.all() as unknown as Row[]).map(toPending)
+  }
+
   /** Settlements that are not sent, oldest first. */
   quarantined(): PendingSettlement[] {
     return (this.#sql.quarantined.all() as unknown as Row[]).map(toPending)
@@ -716,6 +745,7 @@ function prepare(db: DatabaseSync) {
     others: db.prepare('SELECT DISTINCT ledger FROM waiting WHERE ledger <> ?'),
     takeOver: db.prepare('UPDATE waiting SET ledger = ? WHERE ledger = ?'),
     quarantined: db.prepare('SELECT seq, at, body FROM waiting WHERE quarantined = 1 ORDER BY seq'),
+    all: db.prepare('SELECT seq, at, body FROM waiting ORDER BY seq'),
     remove: db.prepare('DELETE FROM waiting WHERE seq = ?'),
     quarantine: db.prepare('UPDATE waiting SET quarantined = 1 WHERE seq = ?'),
     summary: db.prepare(

@@ -47,7 +47,7 @@ class FakeStore {
   }
 }
 
-async function open(store: FakeStore, path?: string, gateway = 'gw_1') {
+async function open(store: FakeStore, path?: string, gateway = 'gw_1', isKept = true) {
   path ??= await folder({})
   const logged: string[] = []
   const write =
@@ -58,6 +58,7 @@ async function open(store: FakeStore, path?: string, gateway = 'gw_1') {
   const file = OutboxFile.open(path)
   const outbox = new Outbox({
     file,
+    isKept,
     send: (settlement) => store.send(settlement),
     lookUp: async () => {
       store.lookUps++

@@ -47,6 +47,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $state := dict "driver" .Values.state.driver -}}
 {{- if eq .Values.state.driver "redis" -}}
 {{- $_ := set $state "url" (.Values.state.url | default "${SLUICEGATE_REDIS_URL:-redis://redis:6379}") -}}
+{{- if .Values.state.outboxEphemeral }}{{ $_ := set $state "outboxKept" false }}{{ end -}}
 {{- end -}}
 {{- if .Values.tls.secretName -}}
 {{- $_ := set $server "tls" (dict "cert" "/tls/tls.crt" "key" "/tls/tls.key") -}}
