@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { isBypass, NO_NETWORK, readNetwork } from '../../src/config/network.ts'
 import { loadConfig } from '../../src/config/config.ts'
 import { Egress, ProxyHealth, type EgressSettings } from '../../src/upstream/egress.ts'
+import { run } from '../_cli.ts'
 import { makeCertificate } from '../_certificate.ts'
 import { folder } from '../_folder.ts'
 import { createTestGateway, loaded, type TestGateway } from '../_setup.ts'
@@ -172,6 +173,11 @@ class Everything implements AsyncDisposable {
       response.end(JSON.stringify({ id: 'c', object: 'chat.completion', choices, usage }))
     } else if (path === '/search') {
       response.end(JSON.stringify({ results: [{ url: 'https://a.b', title: 'A', content: 'b' }] }))
+    } else if (path === '/list') {
+      const price = { input_cost_per_token: 1e-6, output_cost_per_token: 2e-6 }
+      response.end(
+        JSON.stringify({ 'acme/m': { ...price, litellm_provider: 'acme', mode: 'chat' } }),
+      )
     } else if (path === '/moderations') {
       response.end(
         JSON.stringify({ results: [{ flagged: false, categories: {}, category_scores: {} }] }),
@@ -294,6 +300,24 @@ describe.skipIf(!certificate)('where the only way out is a proxy with a password
     const text = [...gateway.logged, whole.text, streamed.text].join('\n')
     expect(text).not.toContain(PASSWORD)
     expect(text).not.toContain(encodeURIComponent(PASSWORD))
+  })
+
+  test('price lists are read through it by the command, with the settings of the file or of the environment', async () => {
+    const ca = certificate!.cert
+    const egress = { proxy: proxy.url, tls: { ca } }
+    const config = JSON.stringify({ ...configOf(`https://vendor.test:${port}/v1`, egress) })
+    const set = await folder({ 'gateway.config.json': config })
+    const bare = await folder({ 'ca.pem': ca })
+    const listed = ['models', 'import', '--from', `https://vendor.test:${port}/list`]
+    for (const where of [
+      { cwd: set },
+      { cwd: bare, env: { HTTPS_PROXY: proxy.url, NODE_EXTRA_CA_CERTS: 'ca.pem' } },
+    ]) {
+      proxy.asked.length = 0
+      const { code, out, err } = await run(listed, where)
+      expect([code, out + err]).toEqual([0, expect.stringContaining('litellm: 1 models read')])
+      expect(proxy.asked).toEqual([`tunnel vendor.test:${port}`])
+    }
   })
 
   test('each way is told', () => {
