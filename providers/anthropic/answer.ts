@@ -372,7 +372,8 @@ export function toUsage(reported: Counts): OpenAIUsage {
     completion_tokens: output || countWith(counts.output_tokens, 0),
     prompt_tokens_details: {
       cached_tokens: partOf(counts.cache_read_input_tokens),
-      cache_write_tokens: written || partOf(counts.cache_creation_input_tokens),
+      cache_write_tokens:
+        written || partOf(counts.cache_creation_input_tokens ?? ephemeral_5m_input_tokens),
       ...(hour > 0 && { cache_write_1h_tokens: hour }),
     },
     completion_tokens_details: {
