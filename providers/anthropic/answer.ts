@@ -351,7 +351,9 @@ type Counts = Readonly<Record<string, any>>
 /** Merges a later report into earlier ones. Counts that are absent or zero in the later report keep their value. */
 function withLater(counts: Counts | undefined, later: unknown): Counts | undefined {
   if (typeof later !== 'object' || later === null) return counts
-  const known = Object.entries(later).filter(([, value]) => value)
+  const known = Object.entries(later).filter(
+    ([name, value]) => value || counts?.[name] === undefined,
+  )
   return { ...counts, ...Object.fromEntries(known) }
 }
 

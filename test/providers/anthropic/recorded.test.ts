@@ -131,7 +131,7 @@ replayAll(
         const streamed = await answerOf('cache-write-stream')
         expect(streamed.usage).toMatchObject({
           prompt_tokens: 1169,
-          prompt_tokens_details: { cached_tokens: null, cache_write_tokens: 1165 },
+          prompt_tokens_details: { cached_tokens: 0, cache_write_tokens: 1165 },
         })
       })
 
