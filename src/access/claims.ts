@@ -21,8 +21,8 @@ export function roleOf(claims: Claims, rules: readonly RoleRule[]): OperatorRole
   return ROLES.find((role) => roles.includes(role))
 }
 
-/** Whether a rule matches. A claim that is a list, or a text with blanks, matches by any of its values. */
-function matches({ claim, values }: ClaimRule, claims: Claims): boolean {
+/** Whether a rule matches a person. A claim that is a list, or a text with blanks, matches by any of its values. */
+export function matches({ claim, values }: ClaimRule, claims: Claims): boolean {
   const own = valuesOf(claims[claim])
   if (claim !== 'email') return own.some((one) => values.includes(one))
   const emails = own.map((one) => one.toLowerCase())

@@ -90,6 +90,7 @@ type Ticket =
   | { readonly kind: 'invitation'; readonly member: string }
   | {
       readonly kind: 'login'
+      readonly side: Side
       readonly provider: string
       readonly verifier: string
       readonly nonce: string

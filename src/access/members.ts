@@ -5,16 +5,42 @@ import { NotFound, RevisionChanged } from '../errors/errors.ts'
 import type { Changed } from '../server/admin/resources/settings.ts'
 import { randomId } from '../state/ids.ts'
 import type { Records } from '../state/records.ts'
-import type { Credentials } from './credentials.ts'
+import { hash } from 'node:crypto'
+import { matches, nameOf } from './claims.ts'
+import type { Claims, Credentials } from './credentials.ts'
 
 const MOST_MEMBERS = 200
 const INVITATION_SECONDS = 7 * 86_400
+
+/** A person, as a provider knows it. */
+interface Identity {
+  readonly provider: string
+  readonly sub: string
+  /** The index of its members. */
+  readonly key: string
+}
+
+/** Makes a member of a person with one of these values of a claim. */
+interface JoinRule {
+  readonly claim: string
+  readonly values: readonly string[]
+  readonly account: string
+  readonly manages: boolean
+}
+
+/** Members of a person, and how they came to be those. */
+interface SignedIn {
+  readonly members: readonly Member[]
+  readonly by: 'identity' | 'email' | 'rule'
+}
 
 export interface Member {
   readonly id: string
   readonly account: string
   readonly name: string
   readonly email?: string | undefined
+  /** The person of a provider that it is bound to. */
+  readonly identity?: Identity | undefined
   /** Whether it sees the whole account, and manages its members. */
   readonly manages: boolean
   readonly disabled: boolean
@@ -75,7 +101,61 @@ export class Members {
     }
     await this.#records.create(`member:${member.id}`, member)
     await this.#records.add(`members:${account}`, member.id)
+    if (email) await this.#records.add(emailKey(email), member.id)
     return member
+  }
+
+  /**
+   * The members of a person that a provider has named: those that are bound to it; else those that were invited by its verified
+   * address and are bound to nobody, which are bound now and for good; else one that a rule makes. Disabled ones are left out.
+   */
+  async ofPerson(provider: string, claims: Claims, rules: readonly JoinRule[]): Promise<SignedIn> {
+    const key = identityKey(claims)
+    const bound = await this.#ofIndex(key)
+    if (bound.length > 0) return { members: bound.filter(isActive), by: 'identity' }
+    const identity = { provider, sub: claims.sub, key }
+    const email = typeof claims.email === 'string' ? claims.email : undefined
+    const named = email === undefined ? [] : await this.#ofIndex(emailKey(email))
+    const own: Member[] = []
+    for (const { id } of named.filter((one) => isActive(one) && hasEmail(one, email!))) {
+      const member = await this.#bind(id, identity)
+      if (member) own.push(member)
+    }
+    if (own.length > 0) return { members: own, by: 'email' }
+    const rule = rules.find((one) => matches(one, claims))
+    if (!rule) return { members: [], by: 'identity' }
+    const by = `oidc:${provider}/${claims.sub}`
+    const { account, manages } = rule
+    const made = await this.create(account, { name: nameOf(claims), email, manages }, by)
+    const member = await this.#bind(made.id, identity)
+    return { members: member ? [member] : [], by: 'rule' }
+  }
+
+  /** The members of the person that a member is bound to, itself included. */
+  async places(member: Member): Promise<readonly Member[]> {
+    const { identity } = member
+    return identity ? (await this.#ofIndex(identity.key)).filter(isActive) : [member]
+  }
+
+  /** Binds a member to a person. @returns undefined for one that is bound to another */
+  async #bind(id: string, identity: Identity): Promise<Member | undefined> {
+    const at = this.#now()
+    const by = `oidc:${identity.provider}/${identity.sub}`
+    const bound = await this.#records.update<Member>(`member:${id}`, (member) => {
+      if (!member || member.identity) return undefined
+      return { ...member, identity, changed: { at, by } }
+    })
+    // The same person may sign in twice at once.
+    const member = bound ?? (await this.member(id))
+    if (member?.identity?.key !== identity.key) return undefined
+    await this.#records.add(identity.key, id)
+    return member
+  }
+
+  async #ofIndex(key: string): Promise<readonly Member[]> {
+    const ids = await this.#records.list(key)
+    const members = await this.#records.getMany<Member>(ids.map((id) => `member:${id}`))
+    return members.filter((one) => one !== undefined)
   }
 
   async member(id: string): Promise<Member | undefined> {
@@ -84,9 +164,7 @@ export class Members {
 
   /** The members of an account, oldest first. */
   async list(account: string): Promise<readonly Member[]> {
-    const ids = await this.#records.list(`members:${account}`)
-    const members = await this.#records.getMany<Member>(ids.map((id) => `member:${id}`))
-    return members.filter((one) => one !== undefined)
+    return this.#ofIndex(`members:${account}`)
   }
 
   /**
@@ -113,6 +191,7 @@ export class Members {
         changed: { at: this.#now(), by },
       }
     })
+    if (email) await this.#records.add(emailKey(email), id)
     if (disabled) await this.#stop(next!, by)
     return next!
   }
@@ -170,6 +249,23 @@ export class Members {
       await this.#accounts.changeKey(key.id, { disabled: true }, { by })
     }
   }
+}
+
+const isActive = ({ disabled }: Member): boolean => !disabled
+
+/** Whether a member that nobody is bound to was invited by an address. */
+function hasEmail(member: Member, email: string): boolean {
+  return !member.identity && member.email?.toLowerCase() === email.toLowerCase()
+}
+
+/** The index of the members that were invited by an address. It may name some whose address was changed. */
+function emailKey(email: string): string {
+  return `email:${hash('sha256', email.toLowerCase())}`
+}
+
+/** The index of the members of a person. */
+function identityKey({ iss, sub }: Pick<Claims, 'iss' | 'sub'>): string {
+  return `identity:${hash('sha256', `${iss}\0${sub}`)}`
 }
 
 function missing(id: string): NotFound {

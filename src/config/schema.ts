@@ -486,19 +486,30 @@ const sessions = (idle: number, lifetime: number) =>
     lifetime: v.optional(number(3600, 7_776_000, LIFETIME), lifetime),
   })
 
-/** People of accounts, who make keys themselves. */
-const members = v.strictObject({
-  enabled: v.optional(FLAG, true),
-  sessions: v.optional(sessions(2_592_000, 7_776_000), {}),
-  keys: v.optional(number(0, 100, 'a whole number from 0 to 100'), 5),
-})
-
 const CLAIM_VALUES = 'a list of values of the claim'
 const claimRule = {
   claim: text('the name of a claim, such as "groups"'),
   values: v.pipe(v.array(v.string(CLAIM_VALUES), CLAIM_VALUES), v.minLength(1, CLAIM_VALUES)),
 }
 const roleRules = v.optional(v.array(v.strictObject({ ...claimRule, role: operatorRole })), [])
+/** People of accounts, who make keys themselves. */
+const members = v.strictObject({
+  enabled: v.optional(FLAG, true),
+  sessions: v.optional(sessions(2_592_000, 7_776_000), {}),
+  keys: v.optional(number(0, 100, 'a whole number from 0 to 100'), 5),
+  join: v.optional(
+    v.array(
+      v.strictObject({
+        provider: name,
+        ...claimRule,
+        account: text('the id of an account'),
+        manages: v.optional(FLAG, false),
+      }),
+    ),
+    [],
+  ),
+})
+
 const ISSUER = 'the https address of a provider; http on this machine'
 const isIssuer = (text: string) => {
   const url = URL.parse(text)
@@ -535,6 +546,7 @@ const login = v.strictObject({
           clientSecret: v.optional(text('a text')),
           scopes: v.optional(v.array(text('a scope')), ['openid', 'profile', 'email']),
           userinfo: v.optional(FLAG, false),
+          members: v.optional(FLAG, false),
           roles: roleRules,
         }),
       ),

@@ -385,14 +385,22 @@ function checkSinks({
   return [{ path: 'log.requests', message: 'expected true, because sinks get calls from it' }]
 }
 
-/** A name says in the audit log who it was, so each stands for one token. */
-/** The address of the way back from a provider begins with the public address. */
+/** The address of the way back from a provider begins with the public address; members join by a provider that is theirs. */
 function checkLogin({ admin, server }: Pick<Settings, 'admin' | 'server'>): ConfigIssue[] {
-  if (Object.keys(admin.login.oidc).length === 0 || server.publicUrl !== undefined) return []
+  const { oidc } = admin.login
+  const ofMembers = Object.keys(oidc).filter((name) => oidc[name]!.members)
+  const joins = admin.members.join.flatMap(({ provider }, index) => {
+    if (ofMembers.includes(provider)) return []
+    const path = `admin.members.join.${index}.provider`
+    const expected = 'expected a name of admin.login.oidc with members: true'
+    return [{ path, message: `${expected}, found ${show(provider)}` }]
+  })
+  if (Object.keys(oidc).length === 0 || server.publicUrl !== undefined) return joins
   const message = 'is needed for admin.login.oidc: the provider sends browsers back to it'
-  return [{ path: 'server.publicUrl', message }]
+  return [...joins, { path: 'server.publicUrl', message }]
 }
 
+/** A name says in the audit log who it was, so each stands for one token. */
 function checkTokens({ token, tokens }: Settings['admin']): ConfigIssue[] {
   const names = ['admin', ...tokens.map((one) => one.name)]
   const secrets = [token, ...tokens.map((one) => one.token)]

@@ -2,6 +2,7 @@
 import { render, type ComponentType } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError, call, toApiError, whenSignedOut } from './api.ts'
+import { takeFragment } from './fragment.ts'
 import { Frame, Mark } from './frame.ts'
 import { html } from './html.ts'
 import { listenToKeys } from './keys.ts'
@@ -92,25 +93,6 @@ whenSignedOut(() => {
   if (session.value) session.value = null
 })
 render(html`<${App} />`, document.getElementById('app')!)
-
-/** What the address says behind `#`: the token of a sign-in link, or why signing in failed. It is read and removed first. */
-function takeFragment(): { readonly token?: string; readonly failure?: ApiError } {
-  const fragment = new URLSearchParams(location.hash.slice(1))
-  const [token, code] = [fragment.get('token'), fragment.get('error')]
-  if (token === null && code === null) return {}
-  history.replaceState(null, '', location.pathname + location.search)
-  if (token !== null) return { token }
-  const message = LOGIN_FAILURES[code!] ?? 'Signing in did not work.'
-  return { failure: new ApiError(401, { error: { message, code } }, fragment.get('id')) }
-}
-
-const LOGIN_FAILURES: Readonly<Record<string, string>> = {
-  login_denied: 'The provider has refused to sign you in.',
-  login_expired: 'Signing in took too long, or was begun twice. Try again.',
-  login_failed:
-    'The provider could not be asked, or its answer was not right. The log has the cause.',
-  no_role: 'You are known to the provider, but no rule of this gateway gives you a role.',
-}
 
 function App() {
   const isHolder = /^\/me(\/|$)/.test(place.value.path)

@@ -3,7 +3,7 @@ import { deleteCookie, getCookie, setCookie, type H3, type H3Event } from 'h3'
 import { fetch as fetchBy } from 'undici'
 import { keptClaims, nameOf, roleOf } from '../access/claims.ts'
 import { OidcClients } from '../access/oidc.ts'
-import type { Claims } from '../access/credentials.ts'
+import type { Claims, Side } from '../access/credentials.ts'
 import type { Config } from '../config/config.ts'
 import { NotFound } from '../errors/errors.ts'
 import type { Gateway } from '../gateway/gateway.ts'
@@ -12,13 +12,16 @@ import { requestId } from '../state/ids.ts'
 import { note } from './admin/audit.ts'
 import { beginSession } from './admin/session.ts'
 import { oidcActor } from './admin/auth.ts'
+import { beginMemberSession, memberActor } from './me/session.ts'
 import { addressOf, isEncrypted, requireKnownHost } from './browser.ts'
 
 const COOKIE = 'sluice_login'
 const LOGIN_SECONDS = 600
+/** Where the browser goes afterwards. */
+const PAGES: Readonly<Record<Side, string>> = { operator: '/console', member: '/me' }
 
 type Provider = Config['admin']['login']['oidc'][string]
-type Failure = 'login_denied' | 'login_expired' | 'login_failed' | 'no_role'
+type Failure = 'login_denied' | 'login_expired' | 'login_failed' | 'no_role' | 'no_membership'
 
 /** A sign-in that did not work. Its cause is for the log. */
 class LoginFailed extends Error {
@@ -70,10 +73,14 @@ async function begin(event: H3Event, gateway: Gateway, clients: OidcClients): Pr
   const { config, credentials } = gateway.runtime
   const { basePath } = config.server
   const { searchParams: query } = event.url
+  const side = query.get('side') === 'member' ? 'member' : 'operator'
+  if (side === 'member' && !(settings.members && config.admin.members.enabled)) {
+    throw new NotFound('unknown_url', 'There is no such way to sign in.')
+  }
   try {
     const { url, ...secrets } = await clients.begin(settings, redirectUri(config, provider))
-    const to = pathBelow(query.get('to'), basePath) ?? `${basePath}/console`
-    const ticket = { kind: 'login', provider, ...secrets, to } as const
+    const to = pathBelow(query.get('to'), basePath) ?? basePath + PAGES[side]
+    const ticket = { kind: 'login', side, provider, ...secrets, to } as const
     const { secret } = await credentials.ticket(ticket, LOGIN_SECONDS)
     setCookie(event, COOKIE, secret, {
       httpOnly: true,
@@ -84,7 +91,7 @@ async function begin(event: H3Event, gateway: Gateway, clients: OidcClients): Pr
     })
     return redirect(event, url.href)
   } catch (error) {
-    return refuse(event, gateway, provider, error)
+    return refuse(event, gateway, { provider, side, error })
   }
 }
 
@@ -93,8 +100,10 @@ async function finish(event: H3Event, gateway: Gateway, clients: OidcClients): P
   const { config, credentials } = gateway.runtime
   const secret = getCookie(event, COOKIE)
   deleteCookie(event, COOKIE, { path: `${config.server.basePath}/login` })
+  let side: Side = 'operator'
   try {
     const ticket = secret === undefined ? undefined : await credentials.use(secret, 'login')
+    side = ticket?.side ?? side
     if (ticket?.provider !== provider) {
       throw new LoginFailed('login_expired', 'no sign-in of this browser has begun, or it was used')
     }
@@ -104,12 +113,38 @@ async function finish(event: H3Event, gateway: Gateway, clients: OidcClients): P
     }
     const answer = new URL(redirectUri(config, provider) + event.url.search)
     const given = await clients.finish(settings, answer, ticket)
-    const claims = keptClaims(given, settings.roles)
-    await signInOperator(event, gateway, provider, claims)
+    if (side === 'member') await signInMember(event, gateway, provider, given)
+    else await signInOperator(event, gateway, provider, keptClaims(given, settings.roles))
     return redirect(event, ticket.to)
   } catch (error) {
-    return refuse(event, gateway, provider, error)
+    return refuse(event, gateway, { provider, side, error })
   }
+}
+
+/** Signs in as the first member of a person; the page lets it change to the others. */
+async function signInMember(
+  event: H3Event,
+  gateway: Gateway,
+  provider: string,
+  given: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const { runtime } = gateway
+  const rules = runtime.config.admin.members.join.filter((rule) => rule.provider === provider)
+  const claims = keptClaims(given, rules)
+  const { members, by } = await runtime.members.ofPerson(provider, claims, rules)
+  const [member] = members
+  if (!member) {
+    const cause = `no member for ${nameOf(claims)} (${claims.email?.toString() ?? claims.sub})`
+    throw new LoginFailed('no_membership', cause)
+  }
+  const actor = memberActor(member, addressOf(event, runtime.config))
+  if (by !== 'identity') {
+    for (const { id } of members) {
+      const after = { by, provider }
+      await note({ runtime, actor }, { action: 'member.bind', object: `member:${id}`, after })
+    }
+  }
+  await beginMemberSession(event, gateway, member, 'oidc')
 }
 
 async function signInOperator(
@@ -132,7 +167,11 @@ async function signInOperator(
 }
 
 /** Sends the browser back with a code, and nothing of the provider's text; the cause is in the log. */
-function refuse(event: H3Event, { runtime }: Gateway, provider: string, error: unknown): string {
+function refuse(
+  event: H3Event,
+  { runtime }: Gateway,
+  { provider, side, error }: { provider: string; side: Side; error: unknown },
+): string {
   const code = error instanceof LoginFailed ? error.code : 'login_failed'
   const id = requestId()
   const reason = runtime.mask.clean(causesOf(error))
@@ -141,7 +180,7 @@ function refuse(event: H3Event, { runtime }: Gateway, provider: string, error: u
     message: `${id}: signing in through ${provider} failed: ${code}: ${reason}`,
     members: { requestId: id, provider, code, why: reason },
   })
-  return redirect(event, `${runtime.config.server.basePath}/console#error=${code}&id=${id}`)
+  return redirect(event, `${runtime.config.server.basePath}${PAGES[side]}#error=${code}&id=${id}`)
 }
 
 function causesOf(error: unknown): string {

@@ -3,7 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import type { UserConfig } from '../../src/config/config.ts'
+import { loadConfig, type UserConfig } from '../../src/config/config.ts'
+import { folder } from '../_folder.ts'
 import { freePorts } from '../_nginx.ts'
 import { createTestGateway, loaded, MOCK_CONFIG, send, type TestGateway } from '../_setup.ts'
 
@@ -264,6 +265,115 @@ describe('OpenID Connect', () => {
     expect(gateway.logged.join('\n')).toContain('ECONNREFUSED')
     await gateway.gateway.reload(loaded(config))
     expect((await signIn('vic')).end.pathname).toBe('/console/keys')
+  })
+})
+
+describe('members', () => {
+  const join = [
+    { provider: 'idp', claim: 'groups', values: ['others'], account: 'acme', manages: false },
+  ]
+  const withMembers = () => {
+    const admin = {
+      token: TOKEN,
+      members: { join },
+      login: { oidc: { idp: { ...idp, members: true } } },
+    }
+    return loaded({ ...config, admin })
+  }
+  const admin = (method: string, path: string, body?: object) =>
+    gateway.ask(method, `/admin${path}`, { key: TOKEN, body })
+  const invite = async (account: string, name: string, email: string) => {
+    const made = await admin('POST', '/members', { account, name, email })
+    return made.json.data.id as string
+  }
+  async function signInMember(person: string) {
+    provider.next = person
+    const browser = new Browser()
+    const end = await browser.open(`${gateway.url}/login/idp?side=member`, atPage)
+    const cookie = browser.cookie(gateway.url, 'sluice_me')
+    const ask = (method: string, path: string, body?: object, own = cookie ?? '') =>
+      gateway.ask(method, `/me/api${path}`, { key: null, headers: { ...PAGE, cookie: own }, body })
+    return { end, cookie, ask }
+  }
+  beforeAll(async () => {
+    await gateway.gateway.reload(withMembers())
+    await gateway.newAccount('second', '5')
+  })
+  afterAll(() => gateway.gateway.reload(loaded(config)))
+
+  it('are bound once by the verified address of their invitation, and choose between their places', async () => {
+    const first = await invite('acme', 'Ada', 'ADA@example.com')
+    const second = await invite('second', 'Ada', 'ada@example.com')
+    const { ask, end } = await signInMember('ada')
+    expect(end.href).toBe(`${gateway.url}/me`)
+    const { data } = (await ask('GET', '/session')).json
+    expect(data).toMatchObject({ how: 'oidc', member_id: first, account_id: 'acme' })
+    expect(data.places).toEqual([
+      { member_id: first, account_id: 'acme', current: true },
+      { member_id: second, account_id: 'second', current: false },
+    ])
+    const other = await ask('POST', '/session', { member: second })
+    expect(other.json.data).toMatchObject({ member_id: second, account_id: 'second' })
+    const [cookie] = other.headers['set-cookie']![0]!.split(';')
+    expect((await ask('GET', '/session')).json.data).toBeNull()
+    expect((await ask('GET', '/session', undefined, cookie)).json.data.account_id).toBe('second')
+    const foreign = await invite('acme', 'Bob', 'bob@example.com')
+    const refused = await ask('POST', '/session', { member: foreign }, cookie)
+    expect(refused.status).toBe(404)
+    const audit = await admin('GET', '/audit?action=member.bind')
+    expect(audit.json.data.map((one: any) => one.object).toSorted()).toEqual(
+      [`member:${first}`, `member:${second}`].toSorted(),
+    )
+    // From now on the address proves nothing, and a later invitation of it is not taken.
+    const late = await invite('acme', 'Ada again', 'ada@example.com')
+    const again = await signInMember('ada')
+    const places = (await again.ask('GET', '/session')).json.data.places
+    expect(places.map((one: any) => one.member_id)).not.toContain(late)
+  })
+
+  it('join by a rule, once; an address that is not verified proves nothing', async () => {
+    await invite('second', 'Eve', 'eve@books.example')
+    const { ask } = await signInMember('eve')
+    const own = (await ask('GET', '/session')).json.data
+    expect(own).toMatchObject({ account_id: 'acme', manages: false, name: 'Eve' })
+    expect(own.places).toHaveLength(1)
+    const again = await signInMember('eve')
+    expect((await again.ask('GET', '/session')).json.data.member_id).toBe(own.member_id)
+    await admin('PATCH', `/members/${own.member_id}`, { disabled: true })
+    expect((await signInMember('eve')).end.hash).toContain('no_membership')
+  })
+
+  it('are not let in without an invitation or a rule, and are no operators', async () => {
+    const { end, cookie } = await signInMember('ole')
+    expect([end.pathname, end.hash]).toEqual([
+      '/me',
+      expect.stringMatching(/^#error=no_membership&id=req_/),
+    ])
+    expect(cookie).toBeUndefined()
+    const { cookie: own } = await signInMember('ada')
+    const asked = await gateway.ask('GET', '/admin/accounts', {
+      key: null,
+      headers: { ...PAGE, cookie: own! },
+    })
+    expect(asked.status).toBe(401)
+  })
+
+  it('are offered their providers, which others do not serve', async () => {
+    const answer = await gateway.ask('GET', '/me/api/session', { key: null, headers: PAGE })
+    expect(answer.json).toEqual({
+      data: null,
+      sign_in: { providers: [{ name: 'idp', label: 'Acme' }] },
+    })
+    await gateway.gateway.reload(loaded(config))
+    const none = await gateway.ask('GET', '/login/idp?side=member', { key: null })
+    expect(none.status).toBe(404)
+    await gateway.gateway.reload(withMembers())
+    const wrong = { token: TOKEN, members: { join: [{ ...join[0]!, provider: 'no' }] } }
+    const cwd = await folder({
+      'gateway.config.json': JSON.stringify({ ...config, admin: wrong }),
+    })
+    const expected = 'admin.members.join.0.provider  expected a name of admin.login.oidc'
+    await expect(loadConfig({ cwd, env: {} })).rejects.toThrow(expected)
   })
 })
 

@@ -1,7 +1,14 @@
 /** The page of the holder of one key: its limits, its use, and what it may use. */
 import { signal } from '@preact/signals'
 import { useEffect, useState, useMemo } from 'preact/hooks'
-import { acceptInvitation, MemberPage, takeInvitation, type MemberSession } from './member.ts'
+import { takeFragment } from '../fragment.ts'
+import {
+  acceptInvitation,
+  MemberPage,
+  type MemberAnswer,
+  type MemberSession,
+  type SignInWay,
+} from './member.ts'
 import { call, toApiError, useAnswer, type ApiError, withQuery, usePages } from '../api.ts'
 import { count, money, shortId, addAmounts, exactMoney, MISSING, ratio } from '../format.ts'
 import { Mark } from '../frame.ts'
@@ -48,22 +55,27 @@ const TABS = [
 
 export function Me({ params }: ScreenProps) {
   const [member, setMember] = useState<MemberSession | null>()
+  const [ways, setWays] = useState<readonly SignInWay[]>([])
   const [failure, setFailure] = useState<ApiError>()
   useEffect(() => {
-    const ticket = takeInvitation()
-    const begun = ticket === undefined ? Promise.resolve() : acceptInvitation(ticket)
+    const { invitation, failure: failed } = takeFragment()
+    if (failed) setFailure(failed)
+    const begun = invitation === undefined ? Promise.resolve() : acceptInvitation(invitation)
     begun
       .catch((thrown: unknown) => setFailure(toApiError(thrown)))
-      .then(() => call<{ data: MemberSession | null }>('GET', '/me/api/session'))
+      .then(() => call<MemberAnswer>('GET', '/me/api/session'))
       .then(
-        ({ data }) => setMember(data),
+        ({ data, sign_in }) => {
+          setWays(sign_in?.providers ?? [])
+          setMember(data)
+        },
         () => setMember(null),
       )
   }, [])
   if (member === undefined) return null
   if (member) return html`<${MemberPage} member=${member} onLeft=${() => setMember(null)} />`
   if (failure) return html`<main class="lone"><${Failure} error=${failure} /></main>`
-  if (!holding.value && !restore()) return html`<${KeySignIn} />`
+  if (!holding.value && !restore()) return html`<${KeySignIn} ways=${ways} />`
   return html`<${Holder} secret=${held!} tab=${params.tab ?? 'overview'} />`
 }
 
@@ -124,7 +136,7 @@ function Overview({ data, secret }: { readonly data: Read<HolderKey>; readonly s
     </p>`
 }
 
-function KeySignIn() {
+function KeySignIn({ ways }: { readonly ways: readonly SignInWay[] }) {
   const [text, setText] = useState('')
   const [keep, setKeep] = useState(false)
   const [wrong, setWrong] = useState<string>()
@@ -150,6 +162,7 @@ function KeySignIn() {
       ${error && html`<${Failure} error=${error} />`}
       <div class="actions"><${Button} kind="primary" type="submit" busy=${form.busy}>Show my key<//></div>
     </form>
+    ${ways.map(({ name, label }) => html`<p key=${name}><a class="button" href=${`/login/${name}?side=member`}>Sign in with ${label}</a></p>`)}
     ${session.value && html`<p class="help"><a href="/console">Console</a></p>`}
   </main>`
 }

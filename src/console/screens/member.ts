@@ -8,9 +8,28 @@ import { TextField, useSubmission } from '../parts/form.ts'
 import { Panel } from '../parts/panel.ts'
 import { Answered, Failure, Notice } from '../parts/states.ts'
 
+interface Place {
+  readonly member_id: string
+  readonly account_id: string
+  readonly current: boolean
+}
+
 export interface MemberSession {
   readonly account_id: string
   readonly name: string
+  readonly places: readonly Place[]
+}
+
+/** A provider to sign in by. */
+export interface SignInWay {
+  readonly name: string
+  readonly label: string
+}
+
+/** Who is signed in, or how to. */
+export interface MemberAnswer {
+  readonly data: MemberSession | null
+  readonly sign_in?: { readonly providers: readonly SignInWay[] }
 }
 
 interface OwnKey {
@@ -18,13 +37,6 @@ interface OwnKey {
   readonly name: string
   readonly start: string
   readonly disabled: boolean
-}
-
-/** The invitation of the page's address, which is removed from it; undefined without one. */
-export function takeInvitation(): string | undefined {
-  const ticket = new URLSearchParams(location.hash.slice(1)).get('invite') ?? undefined
-  if (ticket !== undefined) history.replaceState(null, '', location.pathname + location.search)
-  return ticket
 }
 
 export async function acceptInvitation(ticket: string): Promise<void> {
@@ -55,11 +67,23 @@ export function MemberPage({
     await act('POST', '/keys', { name })
     setName('')
   })
+  const change = (id: string) =>
+    call('POST', '/me/api/session', { body: { member: id } }).then(
+      () => location.reload(),
+      (thrown: unknown) => setError(toApiError(thrown)),
+    )
+  const others = member.places.filter(({ current }) => !current)
   const leave = () => call('DELETE', '/me/api/session', { body: {} }).finally(onLeft)
   return html`<header class="top holder">
       <a class="brand" href="/me"><${Mark} />Sluicegate</a>
       <span class="muted">${member.name}, ${member.account_id}</span>
-      <div class="top-end"><${Button} onClick=${leave}>Sign out<//></div>
+      <div class="top-end">
+        ${others.map(
+          ({ member_id, account_id }) =>
+            html`<${Button} key=${member_id} onClick=${() => change(member_id)}>Go to ${account_id}<//>`,
+        )}
+        <${Button} onClick=${leave}>Sign out<//>
+      </div>
     </header>
     <main class="holder-main" id="main">
       <div class="screen">

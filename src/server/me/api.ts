@@ -4,9 +4,7 @@
  */
 import { H3, type H3Event } from 'h3'
 import * as v from 'valibot'
-import { hashSecret } from '../../accounts/secrets.ts'
 import type { Key } from '../../accounts/stored.ts'
-import type { Actor } from '../../access/actors.ts'
 import type { FoundSession } from '../../access/credentials.ts'
 import type { Member } from '../../access/members.ts'
 import {
@@ -19,25 +17,16 @@ import {
 import type { Gateway } from '../../gateway/gateway.ts'
 import { change, invite } from '../admin/members.ts'
 import { changing, note } from '../admin/audit.ts'
-import { noteRefusal } from '../admin/auth.ts'
 import { keySettings, keyView, newKey, rotation } from '../admin/resources/key.ts'
 import { invitation, memberChange, memberView } from '../admin/resources/member.ts'
 import { moment, name } from '../admin/resources/settings.ts'
 import { bodyOf, missing, read, readNew, type AdminRequest, type Answer } from '../admin/route.ts'
-import {
-  addressOf,
-  clearSessionCookie,
-  isEncrypted,
-  requireKnownHost,
-  requireSameOrigin,
-  sessionCookie,
-  setSessionCookie,
-} from '../browser.ts'
+import { requireKnownHost } from '../browser.ts'
+import { addMemberSession, memberSession } from './session.ts'
 
 const REQUESTS_A_MINUTE = 120
 const MINUTE_MS = 60_000
 
-const ticketBody = v.strictObject({ ticket: v.pipe(v.string(), v.maxLength(1000)) })
 const ownKeyChange = v.strictObject({
   name: v.optional(name),
   disabled: v.optional(v.boolean('true or false')),
@@ -75,22 +64,10 @@ export function meApp(gateway: Gateway, begin: (event: H3Event) => void): H3 {
     event.res.headers.set('x-content-type-options', 'nosniff')
     requireKnownHost(event, gateway.runtime.config)
   })
-  app.get('/session', async (event) => {
-    const found = await sessionOf(event, gateway)
-    return { data: found ? sessionView(found.member, found.found) : null }
-  })
-  app.post('/session', (event) => signIn(event, gateway))
-  app.delete('/session', async (event) => {
-    const { runtime } = gateway
-    requireSameOrigin(event)
-    const found = await sessionOf(event, gateway)
-    clearSessionCookie(event, 'member', runtime.config)
-    if (found) await runtime.credentials.endSession(found.found.sha256)
-    return { data: null }
-  })
+  addMemberSession(app, gateway)
   for (const [path, methods] of Object.entries(ME_ROUTES)) {
     app.all(path, async (event) => {
-      const own = await sessionOf(event, gateway)
+      const own = await memberSession(event, gateway)
       if (!own) throw new Unauthenticated('Sign in first.', 'session_ended')
       rates.count(own.member.id)
       const answerTo = methods[event.req.method]
@@ -129,74 +106,6 @@ class Rates {
     if (count <= REQUESTS_A_MINUTE) return
     throw new TooManyRequests('rate_limited', 'Too many requests.', this.#since + MINUTE_MS - now)
   }
-}
-
-// Sessions of members.
-
-async function sessionOf(event: H3Event, gateway: Gateway) {
-  const { runtime } = gateway
-  const { credentials, members, config } = runtime
-  const secret = sessionCookie(event, 'member')
-  if (secret === undefined) return undefined
-  requireSameOrigin(event)
-  const limits = config.admin.members.sessions
-  const isReading = event.req.method === 'GET'
-  const found = await credentials.session(secret, 'member', limits, isReading)
-  if (!found || !('member' in found.session.subject)) return undefined
-  const member = await members.member(found.session.subject.member)
-  if (!member || member.disabled) return undefined
-  const prolonged = await credentials.prolong(found, limits)
-  if (prolonged) setSessionCookie(event, config, secret, prolonged, limits.idle)
-  const address = addressOf(event, config)
-  return { member, found, actor: { ...actorOf(member, address), session: found.session.id } }
-}
-
-/** Signs in with an invitation, which is used up. @throws Unauthenticated, InvalidRequest */
-async function signIn(event: H3Event, gateway: Gateway) {
-  const { runtime } = gateway
-  const { credentials, members, config } = runtime
-  requireSameOrigin(event)
-  const { ticket } = read(ticketBody, await bodyOf({ event, runtime }))
-  const used = await credentials.use(ticket, 'invitation')
-  const member = used && (await members.member(used.member))
-  if (!member || member.disabled) {
-    noteRefusal(gateway, 'me', addressOf(event, config))
-    throw new Unauthenticated(
-      'This invitation was used, or is older than 7 days. Ask for a new one.',
-    )
-  }
-  const actor = actorOf(member, addressOf(event, config))
-  const limits = config.admin.members.sessions
-  const { session, secret } = await credentials.beginSession(
-    {
-      side: 'member',
-      subject: { member: member.id },
-      actor: actor.id,
-      name: member.name,
-      how: 'invitation',
-      secure: isEncrypted(event, config),
-      keep: true,
-      address: actor.address,
-      agent: event.req.headers.get('user-agent') ?? '',
-    },
-    limits,
-  )
-  setSessionCookie(event, config, secret, session, limits.idle)
-  const signedIn = { ...actor, session: session.id }
-  await note(
-    { runtime, actor: signedIn },
-    { action: 'session.create', object: `session:${session.id}`, after: { how: 'invitation' } },
-  )
-  return { data: sessionView(member, { sha256: hashSecret(secret), session }) }
-}
-
-function sessionView({ id, account, name, manages }: Member, { session }: FoundSession) {
-  const ends_at = moment(session.endsAt)
-  return { id: session.id, member_id: id, account_id: account, name, manages, ends_at }
-}
-
-function actorOf({ id, name }: Member, address: string): Actor {
-  return { id: `member:${id}`, name, role: 'member', rights: new Set(), address }
 }
 
 // Keys: a member sees and changes its own; one that manages sees all of the account, and may disable them.
