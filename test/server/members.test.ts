@@ -1,6 +1,7 @@
 /** Members of accounts: invited, with keys of their own, and bounded by their account on every route. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ME_ROUTES } from '../../src/server/me/api.ts'
+import { eventually } from '../_wait.ts'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
 
 const TOKEN = 'token-of-the-first-admin'
@@ -109,15 +110,20 @@ describe('a member', () => {
     const foreign = await signedIn('other', 'Eve')
     const theirs = (await foreign.ask('POST', '/keys', { name: 'secret-key' })).json.data.id
     const dans = (await plain.ask('POST', '/keys', { name: 'of-dan' })).json.data.id
-    const ids = {
+    const called = await foreign.ask('POST', `/keys/${theirs}/play`, {})
+    const call = await gateway.chat(hello, { key: called.json.data.token })
+    expect(call.status).toBe(200)
+    const [session] = (await foreign.ask('GET', '/sessions')).json.data
+    const ids: Record<string, string[]> = {
       keys: [theirs, 'key_none', foreign.id],
       members: [foreign.id, 'mem_none', theirs],
+      requests: [call.headers['x-request-id'] as string, 'req_none'],
+      sessions: [session.id, 'ses_none'],
     }
     for (const [path, methods] of Object.entries(ME_ROUTES)) {
       if (!path.includes(':id')) continue
       for (const method of Object.keys(methods)) {
-        const kind = path.startsWith('/keys') ? 'keys' : 'members'
-        for (const id of ids[kind]) {
+        for (const id of ids[path.split('/')[1]!]!) {
           const body = method === 'GET' || method === 'DELETE' ? undefined : { disabled: true }
           const sent = path.endsWith('rotate') || path.endsWith('play') ? {} : body
           const answer = await boss.ask(method, path.replace(':id', id), sent)
@@ -143,6 +149,52 @@ describe('a member', () => {
     expect(
       (await boss.ask('GET', '/keys', undefined, { 'sec-fetch-site': 'cross-site' })).status,
     ).toBe(403)
+  })
+
+  it('sees what is left, its models, usage, calls and sessions; one that manages those of the account', async () => {
+    await gateway.newAccount('third', '5')
+    const boss = await signedIn('third', 'Gus')
+    const plain = await signedIn('third', 'Hal')
+    const ownKey = async (one: typeof boss, name: string) =>
+      (await one.ask('POST', '/keys', { name })).json.key as string
+    const [ofBoss, ofPlain] = [await ownKey(boss, 'b'), await ownKey(plain, 'p')]
+    const calls = [
+      await gateway.chat(hello, { key: ofBoss }),
+      await gateway.chat(hello, { key: ofPlain }),
+    ]
+    expect(calls.map(({ status }) => status)).toEqual([200, 200])
+    const place = async (one: typeof boss) => (await one.ask('GET', '/place')).json.data
+    const cost = calls.reduce((sum, { json }) => sum + json.usage.cost, 0)
+    const left = expect.closeTo(5 - cost, 12)
+    expect(await place(boss)).toMatchObject({
+      account_id: 'third',
+      left_usd: left,
+      balance_usd: left,
+    })
+    expect(await place(plain)).not.toHaveProperty('balance_usd')
+    const models = (await plain.ask('GET', '/models')).json.data
+    expect(models.map(({ id }: { id: string }) => id)).toContain('mock/echo')
+    const seen = async (one: typeof boss) => {
+      const { data } = (await one.ask('GET', '/requests')).json
+      return data.map(({ id }: { id: string }) => id).toSorted()
+    }
+    const [first, second] = calls.map(({ headers }) => headers['x-request-id'] as string)
+    await eventually(async () => expect(await seen(boss)).toEqual([first, second].toSorted()))
+    expect(await seen(plain)).toEqual([second])
+    expect((await plain.ask('GET', `/requests/${first}`)).status).toBe(404)
+    const one = await plain.ask('GET', `/requests/${second}`)
+    expect(one.json.data).toMatchObject({ id: second, cost_usd: calls[1]!.json.usage.cost })
+    expect(one.json.data).not.toHaveProperty('deployment')
+    await eventually(async () => {
+      const sums = [boss, plain].map(
+        async (each) => (await each.ask('GET', '/usage')).json.totals.calls,
+      )
+      expect(await Promise.all(sums)).toEqual([2, 1])
+    })
+    const sessions = (await plain.ask('GET', '/sessions')).json.data
+    expect(sessions).toEqual([expect.objectContaining({ how: 'invitation', current: true })])
+    expect((await plain.ask('DELETE', `/sessions/${sessions[0].id}`)).status).toBe(200)
+    expect((await plain.ask('GET', '/place')).status).toBe(401)
   })
 
   it('that manages invites others, and cannot leave its account without one', async () => {

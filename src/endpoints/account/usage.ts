@@ -7,7 +7,7 @@ import { endedCall, type KnownCall } from '../../observe/record.ts'
 import { callOfCharge } from '../../observe/usage/charge.ts'
 import { readUsageQuery } from '../../observe/usage/parse.ts'
 import { usageBody } from '../../observe/usage/view.ts'
-import type { Call } from '../../pipeline/pipeline.ts'
+import type { Call, Runtime } from '../../pipeline/pipeline.ts'
 import { billView } from '../../server/admin/resources/bill.ts'
 import type { HolderCall } from '../../server/admin/resources/request.ts'
 import type { GetRoute } from './route.ts'
@@ -18,85 +18,119 @@ export const HOLDER_GROUPS: readonly GroupName[] = ['model', 'endpoint', 'outcom
 
 const REQUEST_PARAMETERS = new Set(['limit', 'after', 'status', 'model'])
 
-/** Usage of the calling key alone: as the admin API has it, without deployments and other keys. */
-export const keyUsage: GetRoute = {
-  path: '/v1/key/usage',
-  authenticated: true,
-  cacheControl: 'no-store',
-  async answer(call) {
-    const { runtime, admission } = call
-    const { account, key, entered } = admission
-    const { usage } = runtime
-    if (!runtime.config.log.holders || !usage) throw notHere()
-    const question = readUsageQuery(queryOf(call), HOLDER_GROUPS, entered!.at)
-    const query = { ...question, filters: { ...question.filters, key: [key.id] } }
-    const ask = { accounts: [account.id], queries: [query] }
-    const { result, checked, since } = await usage.ask('usage', ask)
-    // The other keys of the account are not this holder's business.
-    const differences = checked.differences.filter((one) => one.key === key.id)
-    const agrees = differences.length === 0 && checked.agrees === false ? true : checked.agrees
-    const own = { ...checked, differences, agrees }
-    return JSON.stringify(usageBody(query, { result: result[0]!, checked: own, since }))
-  },
+interface Body {
+  readonly data: object
+  readonly [member: string]: unknown
 }
 
-/** Calls of the calling key, newest first. */
-export const keyRequests: GetRoute = {
-  path: '/v1/key/requests',
-  authenticated: true,
-  cacheControl: 'no-store',
-  async answer(call) {
-    const { runtime, admission } = call
-    const { key } = admission
-    const { requests } = runtime
-    if (!runtime.config.log.holders || !requests) throw notHere()
-    const query = queryOf(call)
-    checkParameters(query, REQUEST_PARAMETERS)
-    const [status, models] = [query.getAll('status'), query.getAll('model')]
-    const after = query.get('after')
-    const page = await requests.list({
-      filters: { key: [key.id], ...(models.length > 0 && { model: models.slice(0, 100) }) },
-      ...(status.length > 0 && { status: status.slice(0, 100).map(readStatus) }),
-      ...(after !== null && { after: readLogId(after, 'after') }),
-      limit: readLimit(query.get('limit')),
-    })
-    return JSON.stringify({
-      data: page.calls.map(viewOf),
-      next: page.next === undefined ? null : requestId(page.next),
-      searched_to: page.searchedTo === undefined ? null : new Date(page.searchedTo).toISOString(),
-    })
-  },
+/** The keys that an answer is about, all of one account. */
+export interface Holder {
+  readonly account: string
+  readonly keys: readonly string[]
 }
 
+/** Usage of some keys: as the admin API has it, without deployments and other keys. @throws InvalidRequest, NotFound, Unavailable */
+export async function usageOf(
+  { config, usage }: Runtime,
+  { account, keys }: Holder,
+  parameters: URLSearchParams,
+  now: number,
+): Promise<Body> {
+  if (!config.log.holders || !usage) throw notHere()
+  const question = readUsageQuery(parameters, HOLDER_GROUPS, now)
+  const query = { ...question, filters: { ...question.filters, key: keys } }
+  const { result, checked, since } = await usage.ask('usage', {
+    accounts: [account],
+    queries: [query],
+  })
+  // The other keys of the account are not this holder's business.
+  const differences = checked.differences.filter(({ key }) => keys.includes(key!))
+  const agrees = differences.length === 0 && checked.agrees === false ? true : checked.agrees
+  return {
+    ...usageBody(query, {
+      result: result[0]!,
+      checked: { ...checked, differences, agrees },
+      since,
+    }),
+  }
+}
+
+/** Calls of some keys, newest first. @throws InvalidRequest, NotFound, Unavailable */
+export async function requestsOf(
+  { config, requests }: Runtime,
+  keys: readonly string[],
+  query: URLSearchParams,
+): Promise<Body> {
+  if (!config.log.holders || !requests) throw notHere()
+  checkParameters(query, REQUEST_PARAMETERS)
+  const [status, models] = [query.getAll('status'), query.getAll('model')]
+  const after = query.get('after')
+  const page = await requests.list({
+    filters: { key: keys, ...(models.length > 0 && { model: models.slice(0, 100) }) },
+    ...(status.length > 0 && { status: status.slice(0, 100).map(readStatus) }),
+    ...(after !== null && { after: readLogId(after, 'after') }),
+    limit: readLimit(query.get('limit')),
+  })
+  return {
+    data: page.calls.map(viewOf),
+    next: page.next === undefined ? null : requestId(page.next),
+    searched_to: page.searchedTo === undefined ? null : new Date(page.searchedTo).toISOString(),
+  }
+}
+
+/** One call of some keys, with its bill: which quantity was charged at which price. @throws NotFound, Unavailable */
+export async function requestOf(
+  { config, requests, usage, prices }: Runtime,
+  { account, keys }: Holder,
+  id: string,
+): Promise<Body> {
+  if (!config.log.holders || !usage) throw notHere()
+  if (!/^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)) throw noRequest(id)
+  const logged = await requests?.find(id)
+  const charge = await usage.ask('charge', { request: id, account })
+  const known = logged ?? (charge && callOfCharge(charge))
+  if (!known || !keys.includes(known.key_id!) || known.account_id !== account) throw noRequest(id)
+  const explained = charge && (await prices.explain(charge.row))
+  const { vendor: _, ...bill } = explained ? billView(explained) : { vendor: undefined }
+  const missing = charge ? 'prices' : 'folded'
+  const shown = { bill: explained ? bill : null, ...(!explained && { bill_missing: missing }) }
+  return { data: { ...viewOf(known), ...shown } }
+}
+
+const PRIVATE = { authenticated: true, cacheControl: 'no-store' }
 const REQUEST_PATH = '/v1/key/requests/'
 
-/** One call of the calling key, with its bill: which quantity was charged at which price. */
+/** Usage of the calling key alone. */
+export const keyUsage: GetRoute = {
+  path: '/v1/key/usage',
+  ...PRIVATE,
+  async answer(call) {
+    const { entered } = call.admission
+    return JSON.stringify(await usageOf(call.runtime, holderOf(call), queryOf(call), entered!.at))
+  },
+}
+
+/** Calls of the calling key. */
+export const keyRequests: GetRoute = {
+  path: '/v1/key/requests',
+  ...PRIVATE,
+  async answer(call) {
+    return JSON.stringify(await requestsOf(call.runtime, holderOf(call).keys, queryOf(call)))
+  },
+}
+
+/** One call of the calling key. */
 export const keyRequest: GetRoute = {
   path: `${REQUEST_PATH}{id}`,
-  authenticated: true,
-  cacheControl: 'no-store',
+  ...PRIVATE,
   async answer(call) {
-    const { runtime, admission, incoming } = call
-    const { account, key } = admission
-    const { requests, usage, prices } = runtime
-    if (!runtime.config.log.holders || !usage) throw notHere()
-    const id = incoming.url.split('?', 1)[0]!.slice(REQUEST_PATH.length)
-    if (!/^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)) throw noRequest(id)
-    const logged = await requests?.find(id)
-    const charge = await usage.ask('charge', { request: id, account: account.id })
-    const known = logged ?? (charge && callOfCharge(charge))
-    if (!known || known.key_id !== key.id || known.account_id !== account.id) throw noRequest(id)
-    const explained = charge && (await prices.explain(charge.row))
-    const { vendor: _, ...bill } = explained ? billView(explained) : { vendor: undefined }
-    const missing = charge ? 'prices' : 'folded'
-    return JSON.stringify({
-      data: {
-        ...viewOf(known),
-        bill: explained ? bill : null,
-        ...(!explained && { bill_missing: missing }),
-      },
-    })
+    const id = call.incoming.url.split('?', 1)[0]!.slice(REQUEST_PATH.length)
+    return JSON.stringify(await requestOf(call.runtime, holderOf(call), id))
   },
+}
+
+function holderOf({ admission: { account, key } }: Call): Holder {
+  return { account: account.id, keys: [key.id] }
 }
 
 function noRequest(id: string): NotFound {

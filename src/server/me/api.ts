@@ -5,7 +5,6 @@
 import { H3, type H3Event } from 'h3'
 import * as v from 'valibot'
 import type { Key } from '../../accounts/stored.ts'
-import type { FoundSession } from '../../access/credentials.ts'
 import type { Member } from '../../access/members.ts'
 import {
   Forbidden,
@@ -20,9 +19,10 @@ import { changing, note } from '../admin/audit.ts'
 import { keySettings, keyView, newKey, rotation } from '../admin/resources/key.ts'
 import { invitation, memberChange, memberView } from '../admin/resources/member.ts'
 import { moment, name } from '../admin/resources/settings.ts'
-import { bodyOf, missing, read, readNew, type AdminRequest, type Answer } from '../admin/route.ts'
+import { bodyOf, missing, read, readNew, type Answer } from '../admin/route.ts'
 import { requireKnownHost } from '../browser.ts'
-import { addMemberSession, memberSession } from './session.ts'
+import { placeRoutes } from './place.ts'
+import { addMemberSession, memberSession, type Handler, type MemberRequest } from './session.ts'
 
 const REQUESTS_A_MINUTE = 120
 const MINUTE_MS = 60_000
@@ -37,14 +37,6 @@ const ownKey = v.strictObject({
   models: newKey.entries.models,
 })
 
-/** A request of a member. */
-interface MemberRequest extends Pick<AdminRequest, 'runtime' | 'actor' | 'event' | 'id'> {
-  readonly member: Member
-  readonly found: FoundSession
-}
-
-type Handler = (request: MemberRequest) => Promise<Answer>
-
 /** Routes by path below `/me/api`, then by method. */
 export const ME_ROUTES: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
   '/keys': { GET: listKeys, POST: createKey },
@@ -53,6 +45,7 @@ export const ME_ROUTES: Readonly<Record<string, Readonly<Record<string, Handler>
   '/keys/:id/play': { POST: playKey },
   '/members': { GET: listMembers, POST: inviteMember },
   '/members/:id': { PATCH: changeMember },
+  ...placeRoutes,
 }
 
 export function meApp(gateway: Gateway, begin: (event: H3Event) => void): H3 {

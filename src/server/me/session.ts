@@ -11,7 +11,7 @@ import type { Gateway } from '../../gateway/gateway.ts'
 import { note } from '../admin/audit.ts'
 import { noteRefusal } from '../admin/auth.ts'
 import { moment } from '../admin/resources/settings.ts'
-import { bodyOf, missing, read } from '../admin/route.ts'
+import { bodyOf, missing, read, type AdminRequest, type Answer } from '../admin/route.ts'
 import {
   addressOf,
   clearSessionCookie,
@@ -25,6 +25,14 @@ const begun = v.union([
   v.strictObject({ ticket: v.pipe(v.string(), v.maxLength(1000)) }),
   v.strictObject({ member: v.pipe(v.string(), v.maxLength(100)) }),
 ])
+
+/** A request of a member. */
+export interface MemberRequest extends Pick<AdminRequest, 'runtime' | 'actor' | 'event' | 'id'> {
+  readonly member: Member
+  readonly found: FoundSession
+}
+
+export type Handler = (request: MemberRequest) => Promise<Answer>
 
 /** The routes of the session itself, which need none. */
 export function addMemberSession(app: H3, gateway: Gateway): void {
