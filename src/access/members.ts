@@ -107,7 +107,7 @@ export class Members {
 
   /**
    * The members of a person that a provider has named: those that are bound to it; else those that were invited by its verified
-   * address and are bound to nobody, which are bound now and for good; else one that a rule makes. Disabled ones are left out.
+   * address and not bound yet, which are bound now and for good; else one that a rule makes. Disabled ones are left out.
    */
   async ofPerson(provider: string, claims: Claims, rules: readonly JoinRule[]): Promise<SignedIn> {
     const key = identityKey(claims)
@@ -253,7 +253,7 @@ export class Members {
 
 const isActive = ({ disabled }: Member): boolean => !disabled
 
-/** Whether a member that nobody is bound to was invited by an address. */
+/** Whether a member that is not bound yet was invited by an address. */
 function hasEmail(member: Member, email: string): boolean {
   return !member.identity && member.email?.toLowerCase() === email.toLowerCase()
 }
