@@ -43,6 +43,7 @@ import {
   missingMembers,
   show,
 } from './compare.ts'
+import { damaged } from './damaged.ts'
 import { randomFrom, cutAt, splitBytewise, splitRandomly, boundariesOf } from './splits.ts'
 import { secretsIn } from './secrets.ts'
 import { toTestRequest, type TestRequest } from './requests.ts'
@@ -220,7 +221,7 @@ async function checkCases(
     await run.run('stream off', name, () => checkForms(fixture, one, cases))
     if (eventsOf(answer).length < 2) continue
     await run.run('left out', name, () => checkLeftOut(fixture, one))
-    if (isText(answer)) await run.run('unreadable', name, () => checkUnreadable(fixture, one))
+    await run.run('unreadable', name, () => checkUnreadable(fixture, one))
     for (const failing of cases.filter((other) => lastEventOf(other) && isAlike(one, other))) {
       await run.run('errors', `in ${name}`, () => checkErrorEvent(fixture, one, failing))
     }
@@ -621,31 +622,14 @@ async function checkLeftOut(
   return toCheck('left out', name, ended ? [problem] : [], [`each of ${events.length} events`])
 }
 
-/** Whether the events of an answer are texts. */
-function isText({ headers }: RecordedResponse): boolean {
-  return !headers['content-type']?.includes('vnd.amazon.eventstream')
-}
-
 /** Puts what cannot be read between the events of an answer, and in the place of one: no text may vanish silently. */
 async function checkUnreadable(
   fixture: Fixture,
   { transcript: { name, answer }, request }: Case,
 ): Promise<Check> {
-  const events = eventsOf(answer!)
+  const isBinary = answer!.headers['content-type']?.includes('vnd.amazon.eventstream') === true
+  const ways = damaged(eventsOf(answer!), isBinary)
   const whole = choicesIn((await replay(fixture, request, answer!)).completion)
-  const line = Buffer.from(events[0]!).includes('data:') ? 'data: ' : ''
-  const end = line ? '\n\n' : '\n'
-  const last = events.length - 1
-  const middle = Math.max(1, last >> 1)
-  const put = (text: string) => events.toSpliced(middle, 0, Buffer.from(line + text + end))
-  const ways: [what: string, events: Uint8Array[]][] = [
-    ['an event of an unknown kind', put('{"zq_unknown":"zq"}')],
-    ['an event that is no JSON', put('{"zq_unknown":"z')],
-  ]
-  for (const at of new Set([1, middle, last - 1])) {
-    const half = at > 0 && at < last ? halfOf(events[at]!) : undefined
-    if (half) ways.push([`half of event ${at + 1}`, events.toSpliced(at, 1, half)])
-  }
   for (const [what, pieces] of ways) {
     const { completion, error } = await replay(fixture, request, answer!, [Buffer.concat(pieces)])
     const choices = choicesIn(completion)
@@ -653,17 +637,6 @@ async function checkUnreadable(
     return toCheck('unreadable', name, [`with ${what} it ends well, with ${show(choices)}`])
   }
   return toCheck('unreadable', name, [], [`${ways.length} ways`])
-}
-
-/** An event whose JSON has lost its second half; undefined for one without JSON. */
-function halfOf(event: Uint8Array): Uint8Array | undefined {
-  const text = Buffer.from(event).toString()
-  const [json = '', before = ''] = [/\{.*\}/.exec(text)?.[0], /^[^{]*/.exec(text)?.[0]]
-  if (json.length < 2) return undefined
-  // Letters may be cut, which the other text has as well.
-  return Buffer.from(
-    before + json.slice(0, json.length >> 1) + text.slice(before.length + json.length),
-  )
 }
 
 /** Ends another answer in its middle with the event with which a case fails. */
