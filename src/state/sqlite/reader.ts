@@ -175,7 +175,7 @@ export interface Foldable {
 
 /** Rows of one step: added up within a few milliseconds; folded in one transaction, for which settlements wait as long. */
 const SUMMED_ROWS = 2000
-const FOLDED_ROWS = 500
+const FOLDED_ROWS = 100
 /** Accounts that are looked at in one step. */
 const FOLDED_ACCOUNTS = 500
 const BILLION = 1_000_000_000n

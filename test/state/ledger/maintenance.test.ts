@@ -97,7 +97,7 @@ describe('folding a ledger', () => {
       steps++
       if (steps === 2) {
         const { steps } = history.foldable('', NOON + 9 * DAY_MS, NOON + 9 * DAY_MS)
-        expect(store.commit([{ name: 'fold', args: [steps] }])).toEqual([500])
+        expect(store.commit([{ name: 'fold', args: [steps] }])).toEqual([100])
       }
       if (steps === 4) store.commit([charge('req_late')])
     }
