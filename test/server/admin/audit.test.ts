@@ -36,6 +36,15 @@ afterAll(async () => {
 const ask = (method: string, path: string, body?: object) =>
   gateway.ask(method, `/admin${path}`, { key: TOKEN, body })
 
+/** They need files, an engine or a sink; tests of what is set up at run time look at their entries. */
+const ELSEWHERE = [
+  'POST /managed',
+  'POST /managed/revert',
+  'POST /secret/rotate',
+  'POST /engines/test',
+  'POST /sinks/test',
+]
+
 it('every change is in the audit log, and no secret', async () => {
   const secrets = [TOKEN, gateway.key.secret]
   const done: string[] = []
@@ -85,6 +94,9 @@ it('every change is in the audit log, and no secret', async () => {
   const list = { from: 'list.json', text: litellmList(3), write: true }
   await change('POST', '/models/import', '', list)
   await change('DELETE', '/requests/content?before=2100-01-01', '')
+  await change('POST', '/providers/test', '', { name: 'mock' })
+  await change('POST', '/providers/offers', '', { name: 'mock' })
+  await change('POST', '/models/:id/test', 'mock/free', {})
 
   const call = new AbortController()
   const slow = { model: 'mock/slow', stream: true, messages: [{ role: 'user', content: 'a b c' }] }
@@ -116,7 +128,9 @@ it('every change is in the audit log, and no secret', async () => {
       .map((method) => `${method} ${path}`),
   )
   expect(done.toSorted()).toEqual(
-    changing.filter((route) => !CHANGES_NOTHING.includes(route)).toSorted(),
+    changing
+      .filter((route) => !CHANGES_NOTHING.includes(route) && !ELSEWHERE.includes(route))
+      .toSorted(),
   )
   const { text } = await ask('GET', '/audit?limit=200')
   for (const secret of secrets) expect(text).not.toContain(secret)

@@ -190,6 +190,7 @@ it('a gateway of its own lists itself', async () => {
       ledger: { ok: true, outbox: 0 },
       usage_lag_rows: expect.any(Number),
       log: { rows: expect.any(Number), dropped: {} },
+      managed: { revision: 0, error: null, kid: null },
     },
   ])
 })

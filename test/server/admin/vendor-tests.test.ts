@@ -107,6 +107,12 @@ describe('engines and sinks', () => {
     expect(upstream.requests.at(-1)!.json).toMatchObject({ event: 'alert', data: { kind: 'test' } })
     upstream.answer(json({}, 500))
     expect((await gateway.admin('POST', '/sinks/test', sink)).data).toMatchObject({ ok: false })
+    const { data } = await gateway.admin('GET', '/audit')
+    expect(data.map(({ object }: any) => object)).toEqual([
+      'sink:webhook',
+      'sink:webhook',
+      'engine:searxng',
+    ])
   })
 })
 
