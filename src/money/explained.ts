@@ -73,7 +73,9 @@ export function explainRow(
 
 function vendorOf({ vendor }: ChargedRow, lines: readonly UsageLine[]): ExplainedBill['vendor'] {
   if (vendor === undefined) return undefined
-  const paid = explain(lines.map((line) => ({ ...line, prices: line.cost ?? line.prices })))
+  // A stored answer costs its vendor nothing.
+  const asked = lines.filter(({ source }) => source !== 'cache')
+  const paid = explain(asked.map((line) => ({ ...line, prices: line.cost ?? line.prices })))
   return {
     cost: BigInt(vendor),
     lines: paid,
