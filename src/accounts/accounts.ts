@@ -6,22 +6,14 @@ import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { NotFound, RevisionChanged } from '../errors/errors.ts'
 import { randomId } from '../state/ids.ts'
-import {
-  ACCOUNT,
-  type FreeTierLimits,
-  type Ledger,
-  type KeyLimits,
-  type AccountTotals,
-  type KeySpend,
-  type RatesUsed,
-  type RateUse,
-} from '../state/ledger/ledger.ts'
+import { ACCOUNT, type Ledger, type KeyLimits, teamKey } from '../state/ledger/ledger.ts'
 import type { Records } from '../state/records.ts'
 import { Directory } from './directory.ts'
 import { secretOf, checkName, need } from './secrets.ts'
 import {
   changedAccount,
   changedKey,
+  changedTeam,
   checkKeyChange,
   complete,
   type Account,
@@ -30,11 +22,12 @@ import {
   type KeyChange,
   type NewKey,
   type ResolvedKey,
+  type Team,
+  type TeamChange,
 } from './stored.ts'
 import { atMost } from '../lifetime/cache.ts'
-import { parsePico, formatPico, usdJson } from '../money/money.ts'
-import { windowEnd } from '../state/ledger/book.ts'
-import type { Limit } from '../server/admin/resources/limit.ts'
+import { countedOf, raised } from './limits.ts'
+import type { NewKeySettings } from '../server/admin/resources/team.ts'
 
 // Keys by their secrets: the records of those in use are cached.
 
@@ -42,6 +35,7 @@ interface KnownKeysInit {
   readonly records: Records
   readonly account: (id: string) => Promise<Account | undefined>
   readonly key: (id: string) => Promise<Key | undefined>
+  readonly team: (id: string) => Promise<Team | undefined>
   /** Sends the limits of a key and its account to the ledger. */
   readonly announce: (key: ResolvedKey) => Promise<void>
   /** ms since epoch */
@@ -127,7 +121,9 @@ class KnownKeys {
     const [account, key] = await Promise.all([init.account(place.account), init.key(place.key)])
     // The hash of a key whose creation was interrupted, or of a secret that has ended.
     if (!account || !key || this.#lifeMs(key, sha256) <= 0) return null
-    return Object.freeze({ account: Object.freeze(account), key: Object.freeze(key) })
+    const team = key.team === undefined ? undefined : await init.team(key.team)
+    const parts = { key: Object.freeze(key), account: Object.freeze(account) }
+    return Object.freeze({ ...parts, ...(team && { team: Object.freeze(team) }) })
   }
 
   /** Remaining validity of a secret of a key, ms; 0 or less for an invalid one. */
@@ -182,6 +178,7 @@ export class Accounts {
       records,
       account: (id) => this.account(id),
       key: (id) => this.key(id),
+      team: (id) => this.team(id),
       announce: (key) => this.#announceBoth(key),
       now,
     })
@@ -209,8 +206,10 @@ export class Accounts {
     const key = await this.key(id)
     const account = key && (await this.account(key.account))
     if (!account) return null
-    await this.#announceBoth({ key, account })
-    return { key, account }
+    const team = key.team === undefined ? undefined : await this.team(key.team)
+    const known = { key, account, ...(team && { team }) }
+    await this.#announceBoth(known)
+    return known
   }
 
   /** @param by id of the actor */
@@ -314,11 +313,19 @@ export class Accounts {
    * @param by id of the actor
    * @throws InvalidRequest for a malformed member, or an id or secret that is taken; NotFound for an unknown account
    */
-  createKey(account: string, init: NewKey, by?: string): Promise<{ key: Key; secret: string }> {
+  createKey(
+    account: string,
+    given: NewKey,
+    by?: string,
+  ): Promise<{ key: Key; secret: string; fromDefaults: readonly string[] }> {
     return this.#write(async () => {
-      checkKeyChange(init)
       const owner = await this.account(account)
       if (!owner) throw missing('account', account)
+      await this.#checkTeam(account, given.team)
+      const team = given.team == null ? undefined : await this.team(given.team)
+      const { newKeys } = team ?? owner
+      const [init, fromDefaults] = withDefaults(given, newKeys, this.#now())
+      checkKeyChange(init)
       need(owner.archivedAt === undefined, 'account', 'one that is not archived')
       const id = init.id ?? randomId('key_')
       checkId(id)
@@ -351,7 +358,7 @@ export class Accounts {
       this.#known.forget(sha256)
       await this.#announce(key)
       await this.directory.noteKey(key)
-      return { key, secret }
+      return { key, secret, fromDefaults }
     })
   }
 
@@ -378,9 +385,11 @@ export class Accounts {
    * @throws InvalidRequest for a malformed member or an archived key, NotFound for an unknown one, RevisionChanged
    */
   changeKey(id: string, change: KeyChange, condition?: Condition<Key>): Promise<Key> {
-    return this.#write(() =>
-      this.#changeKey(id, (key) => changedKey(refuseArchived(key), change), condition),
-    )
+    return this.#write(async () => {
+      const { account } = await this.#placeOf(id)
+      await this.#checkTeam(account, change.team)
+      return this.#changeKey(id, (key) => changedKey(refuseArchived(key), change), condition)
+    })
   }
 
   /** Refuses a key for good. Its record stays. @throws NotFound, RevisionChanged */
@@ -431,14 +440,115 @@ export class Accounts {
     })
   }
 
-  /** The limits of the key, or the defaults. While the account is unpaid, those of the free tier apply where they are lower. */
-  effectiveLimits(key: Key, paid: boolean, freeTier: FreeTierLimits): Limits {
-    const { rpm, concurrency } = this.#limitsOf(key)
-    if (paid) return { rpm, concurrency }
-    return {
-      rpm: Math.min(rpm, freeTier.rpm),
-      concurrency: Math.min(concurrency, freeTier.concurrency),
+  /** Raises a limit of a key, a team or an account, or ends a raise. @throws InvalidRequest, NotFound */
+  raise(
+    of: 'key' | 'team' | 'account',
+    id: string,
+    name: string,
+    to: Parameters<typeof raised>[2],
+    by?: string,
+  ): Promise<Account | Key | Team> {
+    const condition = { by }
+    const now = this.#now()
+    return this.#write<Account | Key | Team>(() => {
+      if (of === 'key') return this.#changeKey(id, (one) => raised(one, name, to, now), condition)
+      if (of === 'team') return this.#changeTeam(id, (one) => raised(one, name, to, now), condition)
+      return this.#changeAccount(id, (one) => raised(one, name, to, now), condition)
+    })
+  }
+
+  // Teams: keys of one account with limits, models and a switch in common.
+
+  /** @param by id of the actor. @throws InvalidRequest for a malformed member or a taken id; NotFound for an unknown account */
+  createTeam(
+    account: string,
+    {
+      id = randomId('team_'),
+      name,
+      ...init
+    }: TeamChange & { id?: string | undefined; name: string },
+    by?: string,
+  ): Promise<Team> {
+    return this.#write(async () => {
+      checkName(name)
+      checkId(id)
+      const owner = await this.account(account)
+      if (!owner) throw missing('account', account)
+      need(owner.archivedAt === undefined, 'account', 'one that is not archived')
+      need(!(await this.team(id)), 'id', `new; team ${id} exists already`)
+      const createdAt = this.#now()
+      const changed = by === undefined ? {} : { changed: { at: createdAt, by } }
+      const plain = {
+        id,
+        account,
+        name,
+        disabled: false,
+        createdAt,
+        revision: createdAt,
+        ...changed,
+      }
+      const team = changedTeam(plain, init)
+      await this.#records.add(`teams:${account}`, id)
+      need(await this.#records.create(`team:${id}`, team), 'id', `new; team ${id} exists already`)
+      await this.#announceTeam(team)
+      return team
+    })
+  }
+
+  async team(id: string): Promise<Team | undefined> {
+    return isId(id) ? this.#records.get<Team>(`team:${id}`) : undefined
+  }
+
+  /** Teams of an account, or all, oldest first. */
+  async listTeams(account?: string): Promise<readonly Team[]> {
+    const accounts = account === undefined ? await this.#records.list('accounts') : [account]
+    const ids: string[] = []
+    for (const one of accounts)
+      if (isId(one)) ids.push(...(await this.#records.list(`teams:${one}`)))
+    return present(await this.#records.getMany<Team>(ids.map((id) => `team:${id}`)))
+  }
+
+  /** Changes a team, with the same promise as {@link changeAccount}. */
+  changeTeam(id: string, change: TeamChange, condition?: Condition<Team>): Promise<Team> {
+    return this.#write(() =>
+      this.#changeTeam(id, (team) => changedTeam(refuseArchived(team), change), condition),
+    )
+  }
+
+  /** Refuses a team and its keys for good. @throws NotFound, RevisionChanged */
+  async archiveTeam(id: string, condition?: Condition<Team>): Promise<Team> {
+    const archivedAt = this.#now()
+    const team = await this.#write(() =>
+      this.#changeTeam(
+        id,
+        (one) => ({ ...one, disabled: true, archivedAt: one.archivedAt ?? archivedAt }),
+        condition,
+      ),
+    )
+    for (const key of await this.listKeys(team.account)) {
+      if (key.team === id && key.archivedAt === undefined) await this.archiveKey(key.id)
     }
+    return team
+  }
+
+  async #changeTeam(
+    id: string,
+    edit: (team: Team) => Team,
+    condition?: Condition<Team>,
+  ): Promise<Team> {
+    const [before, next] = await this.#replace('team', id, () => this.team(id), edit, condition)
+    // Cached keys have the old team; the ledger calls them stale.
+    await this.#announceTeam(next)
+    condition?.replaced?.(before)
+    return next
+  }
+
+  /** @throws InvalidRequest for a team that is not one of the account */
+  async #checkTeam(account: string, team: string | null | undefined): Promise<void> {
+    if (team == null) return
+    const found = await this.team(team)
+    need(found?.account === account, 'team_id', `a team of account ${account}`)
+    need(found?.archivedAt === undefined, 'team_id', 'a team that is not archived')
   }
 
   refresh(): void {
@@ -478,8 +588,8 @@ export class Accounts {
    * record.
    * @returns the record before, and the new one
    */
-  async #replace<One extends Account | Key>(
-    kind: 'account' | 'key',
+  async #replace<One extends Account | Key | Team>(
+    kind: 'account' | 'key' | 'team',
     id: string,
     read: () => Promise<One | undefined>,
     edit: (one: One) => One,
@@ -502,8 +612,9 @@ export class Accounts {
     return { account: key.account, key: id }
   }
 
-  async #announceBoth({ key, account }: ResolvedKey): Promise<void> {
+  async #announceBoth({ key, team, account }: ResolvedKey): Promise<void> {
     await this.#announce(key)
+    if (team) await this.#announceTeam(team)
     await this.#announceAccount(account)
   }
 
@@ -516,6 +627,11 @@ export class Accounts {
   async #announceAccount(account: Account): Promise<void> {
     if (account.revision === 0) return
     await this.#ledger.limits(account.id, ACCOUNT, ledgerLimits(account), account.revision)
+  }
+
+  async #announceTeam(team: Team): Promise<void> {
+    const { account, id, revision } = team
+    await this.#ledger.limits(account, teamKey(id), ledgerLimits(team), revision)
   }
 
   #limitsOf({ rpm, concurrency }: Key): Limits {
@@ -532,7 +648,7 @@ export class Accounts {
 }
 
 /** @throws InvalidRequest */
-function refuseArchived<One extends Account | Key>(one: One): One {
+function refuseArchived<One extends Account | Key | Team>(one: One): One {
   need(one.archivedAt === undefined, 'id', 'of one that is not archived')
   return one
 }
@@ -545,16 +661,17 @@ function missing(kind: string, id: string): NotFound {
   return new NotFound('not_found', `There is no ${kind} ${JSON.stringify(id.slice(0, 64))}.`)
 }
 
-/** The limits of an account or a key for the ledger; an absent rate or concurrency does not limit. */
-function ledgerLimits(one: Account | Key): KeyLimits {
-  const { disabled, rpm, concurrency, spendCap } = one
+/** The limits of an account, a team or a key for the ledger; an absent rate or concurrency does not limit. */
+function ledgerLimits(one: Account | Key | Team): KeyLimits {
+  const { disabled, rpm, concurrency } = one
+  const counted = countedOf(one)
   const expiresAt = 'expiresAt' in one ? one.expiresAt : undefined
   return {
     disabled,
     ...(expiresAt !== undefined && { expiresAt }),
     ...(rpm !== undefined && { rpm }),
     ...(concurrency !== undefined && { concurrency }),
-    ...(spendCap && { cap: { amount: parsePico(spendCap.usd), scope: spendCap.scope } }),
+    ...(counted.length > 0 && { counted }),
   }
 }
 
@@ -569,108 +686,34 @@ function isId(id: string): boolean {
   return ID.test(id)
 }
 
-// The limits of a key: for the ledger, for operators and for the holder of the key.
-
-interface LimitsOfKey {
-  readonly key: Key
-  readonly account: Account
-  readonly defaults: { readonly rpm: number; readonly concurrency: number }
-  readonly freeTier: FreeTierLimits
-  readonly spend: KeySpend
-  readonly totals: AccountTotals
-  readonly rates: RatesUsed
-  /** ms since epoch */
-  readonly now: number
-}
-
-/** Every limit that applies to the calls of a key, the key's own first. */
-export function limitsOfKey(given: LimitsOfKey): Limit[] {
-  const { key, defaults, freeTier, spend, totals, rates, now } = given
-  const own = (value: number | undefined) => (value === undefined ? 'default' : 'key')
-  const tier: Limit[] = totals.paid
-    ? []
-    : [
-        rate('tier.rpm', 'tier', freeTier.rpm, rates.account, now),
-        {
-          ...counted('tier.day', 'tier', freeTier.perDay, rates.today),
-          resets_at: endOf('day', now),
-        },
-        calls('tier.concurrency', 'tier', freeTier.concurrency, totals.spend),
-      ]
-  return [
-    rate('key.rpm', own(key.rpm), key.rpm ?? defaults.rpm, rates.key, now),
-    calls('key.concurrency', own(key.concurrency), key.concurrency ?? defaults.concurrency, spend),
-    ...caps('key', key, spend, now),
-    ...limitsOfAccount(given.account, totals, rates, now),
-    ...tier,
-  ]
-}
-
-export function limitsOfAccount(
-  account: Account,
-  { spend }: AccountTotals,
-  rates: RatesUsed,
+/**
+ * A new key with the settings that its team, or its account, has for new keys: a member that is left out is copied.
+ * @returns the names of those that were copied, too
+ */
+function withDefaults(
+  given: NewKey,
+  newKeys: NewKeySettings | undefined,
   now: number,
-): Limit[] {
-  const { rpm, concurrency } = account
-  return [
-    ...(rpm === undefined ? [] : [rate('account.rpm', 'account', rpm, rates.account, now)]),
-    ...(concurrency === undefined
-      ? []
-      : [calls('account.concurrency', 'account', concurrency, spend)]),
-    ...caps('account', account, spend, now),
-  ]
-}
-
-function rate(
-  limit: string,
-  source: Limit['source'],
-  value: number,
-  { count, resetMs }: RateUse,
-  now: number,
-): Limit {
-  const resets_at = count === 0 ? null : new Date(now + resetMs).toISOString()
-  return { ...counted(limit, source, value, count), resets_at }
-}
-
-function counted(limit: string, source: Limit['source'], value: number, used: number): Limit {
-  return { limit, value, source, used, left: Math.max(0, value - used), resets_at: null }
-}
-
-function calls(
-  limit: string,
-  source: Limit['source'],
-  value: number,
-  { inFlight }: KeySpend,
-): Limit {
-  return counted(limit, source, value, inFlight)
-}
-
-function caps(
-  source: 'key' | 'account',
-  { spendCap }: Key | Account,
-  spend: KeySpend,
-  now: number,
-): Limit[] {
-  if (!spendCap) return []
-  const { scope } = spendCap
-  const cap = parsePico(spendCap.usd)
-  const used = spend[scope]
-  return [
-    {
-      limit: `${source}.cap.${scope}`,
-      value: formatPico(cap),
-      source,
-      used: usdJson(used),
-      left: usdJson(used < cap ? cap - used : 0n),
-      resets_at: endOf(scope, now),
-    },
-  ]
-}
-
-function endOf(scope: 'lifetime' | 'day' | 'month', now: number): string | null {
-  const { resetsAt } = windowEnd(scope, now)
-  return resetsAt === undefined ? null : new Date(resetsAt).toISOString()
+): readonly [init: NewKey, copied: readonly string[]] {
+  if (!newKeys) return [given, []]
+  const { expires_in, limits, models, deny_models, policy, tag, log_content } = newKeys
+  const isLimited = [given.rpm, given.concurrency, given.spendCap, given.limits].some(
+    (one) => one !== undefined,
+  )
+  const wanted = {
+    ...(limits && !isLimited && { limits: { limits } }),
+    ...(models && given.models === undefined && { models: { models } }),
+    ...(deny_models &&
+      given.denyModels === undefined && { deny_models: { denyModels: deny_models } }),
+    ...(policy && given.policy === undefined && { policy: { policy } }),
+    ...(tag !== undefined && given.tag === undefined && { tag: { tag } }),
+    ...(log_content !== undefined &&
+      given.logContent === undefined && { log_content: { logContent: log_content } }),
+    ...(expires_in !== undefined &&
+      given.expiresAt === undefined && { expires_at: { expiresAt: now + expires_in * 1000 } }),
+  }
+  const copied = Object.keys(wanted)
+  return [Object.assign({}, given, ...Object.values(wanted)), copied]
 }
 
 function newSalt(): string {

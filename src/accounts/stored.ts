@@ -12,10 +12,20 @@ import {
   type KeySettingsChange,
 } from '../server/admin/resources/key.ts'
 import { changeOf, type Settings } from '../server/admin/resources/settings.ts'
+import {
+  TEAM_SETTINGS,
+  type GivenTeamSettings,
+  type Team,
+  type TeamSettingsChange,
+} from '../server/admin/resources/team.ts'
+import { InvalidRequest } from '../errors/errors.ts'
+import { isZone } from '../state/ledger/zone.ts'
+import { fromList, settled } from './limits.ts'
 import { type GivenSecret, checkName, need } from './secrets.ts'
 
 export type { Account } from '../server/admin/resources/account.ts'
 export type { Key } from '../server/admin/resources/key.ts'
+export type { Team } from '../server/admin/resources/team.ts'
 
 interface Named {
   readonly name?: string | undefined
@@ -28,6 +38,9 @@ export interface AccountChange extends Named, AccountSettingsChange {}
 /** A change of a key. Absent members stay, null removes a setting. The policy has to be validated already. */
 export interface KeyChange extends Named, KeySettingsChange {}
 
+/** A change of a team, as {@link AccountChange}. */
+export interface TeamChange extends Named, TeamSettingsChange {}
+
 /** A key to create. A secret is generated unless `secret` or `sha256` is given. */
 export interface NewKey extends KeyChange, GivenSecret {
   /** Id of the member who owns it. */
@@ -38,6 +51,8 @@ export interface NewKey extends KeyChange, GivenSecret {
 
 export interface ResolvedKey {
   readonly key: Key
+  /** Absent for a key without a team. */
+  readonly team?: Team
   readonly account: Account
 }
 
@@ -52,10 +67,26 @@ export function toKeyChange({ name, disabled, ...given }: Named & GivenKeySettin
   }
 }
 
+export function toTeamChange({ name, disabled, ...given }: Named & GivenTeamSettings): TeamChange {
+  return { name, disabled, ...changeOf(TEAM_SETTINGS, given) }
+}
+
 /** An account after a change, without its new revision. @throws InvalidRequest for a malformed member */
 export function changedAccount(account: Account, change: AccountChange): Account {
   checkLists(change)
+  const { timeZone } = change
+  need(
+    timeZone == null || isZone(timeZone),
+    'time_zone',
+    'the name of a time zone, such as "Europe/Berlin"',
+  )
   return changed(ACCOUNT_SETTINGS, account, change)
+}
+
+/** A team after a change, without its new revision. @throws InvalidRequest for a malformed member */
+export function changedTeam(team: Team, change: TeamChange): Team {
+  checkLists(change)
+  return changed(TEAM_SETTINGS, team, change)
 }
 
 /** A key after a change, without its new revision. @throws InvalidRequest for a malformed member */
@@ -83,19 +114,35 @@ function checkChange(settings: Settings, change: Named): void {
 }
 
 /** Applies a change of settings; null removes a setting. */
-function changed<Stored extends Account | Key>(
+function changed<Stored extends Account | Key | Team>(
   settings: Settings,
   former: Stored,
-  change: Named,
+  given: Named & LimitsChange,
 ): Stored {
-  checkChange(settings, change)
+  checkChange(settings, given)
+  const change = withMembers(given)
   const { name = former.name, disabled = former.disabled } = change
   const valueIn = (of: object, stored: string) => (of as Readonly<Record<string, unknown>>)[stored]
   const entries = Object.values(settings).map(({ stored }) => {
     const value = valueIn(change, stored)
     return [stored, value === undefined ? valueIn(former, stored) : (value ?? undefined)]
   })
-  return { ...former, name, disabled, ...Object.fromEntries(entries) }
+  const next = { ...former, name, disabled, ...Object.fromEntries(entries) }
+  return settled(former, next, Date.now())
+}
+
+type LimitsChange = Pick<TeamSettingsChange, 'rpm' | 'concurrency' | 'spendCap' | 'limits'>
+
+/** A change by a list as one by the members of a record. @throws InvalidRequest for both spellings in one */
+function withMembers<Change extends LimitsChange>(change: Change): Change {
+  const { rpm, concurrency, spendCap, limits } = change
+  if (limits === undefined) return change
+  if ([rpm, concurrency, spendCap].some((one) => one !== undefined)) {
+    const message =
+      'Send "limits" or its simple form (rpm_limit, concurrency_limit, spend_cap), not both.'
+    throw new InvalidRequest('invalid_value', message, { param: 'limits' })
+  }
+  return { ...change, ...fromList(limits ?? []) }
 }
 
 /** A stored account in its present form: records of earlier releases lack two members. */

@@ -3,6 +3,7 @@ import { ACCOUNT_SETTINGS } from '../server/admin/resources/account.ts'
 import { KEY_SETTINGS } from '../server/admin/resources/key.ts'
 import { REQUEST_FILTERS } from '../server/admin/resources/request.ts'
 import type { Settings } from '../server/admin/resources/settings.ts'
+import { TEAM_SETTINGS } from '../server/admin/resources/team.ts'
 import { USAGE_FILTERS } from '../server/admin/resources/usage.ts'
 import type { Admin } from './admin.ts'
 import type { Arguments, Command, OptionSpecs } from './command.ts'
@@ -156,6 +157,15 @@ const RANGE: OptionSpecs = {
 const CSV: OptionSpecs = { csv: { help: 'print CSV' } }
 const ASK: OptionSpecs = { ask: { help: 'use remote guards too; the operator pays for them' } }
 const SETTINGS = optionsOf(KEY_SETTINGS)
+const LIMIT_VALUE = ['owner', 'limit', 'value']
+const OF_MODELS: OptionSpecs = {
+  models: { value: 'ids', help: 'the models that it is for, separated by commas (default: all)' },
+}
+const TEAM_OPTIONS: OptionSpecs = {
+  name: { value: 'text', help: 'what it is called' },
+  ...optionsOf(TEAM_SETTINGS),
+}
+
 const ACCOUNT_OPTIONS: OptionSpecs = {
   name: { value: 'text', help: 'its name' },
   ...optionsOf(ACCOUNT_SETTINGS),
@@ -389,7 +399,52 @@ export const COMMANDS: readonly Command[] = [
     overlap: { value: 'time', help: 'how long the secret before works, such as 7d (default: 1d)' },
   }),
   remote('keys archive', 'Refuse a key for good; its history stays.', 'archiveKey', ['key']),
-  remote('keys limits', 'Show every limit of a key, and what is used.', 'showLimits', ['key']),
+  remote(
+    'limits show',
+    'Show every limit of an owner and those above it, with their use.',
+    'showLimits',
+    ['owner'],
+  ),
+  remote(
+    'limits set',
+    'Set a limit, such as cap.week to 5.00.',
+    'setLimit',
+    LIMIT_VALUE,
+    OF_MODELS,
+  ),
+  remote('limits clear', 'Remove a limit.', 'clearLimit', ['owner', 'limit'], OF_MODELS),
+  remote(
+    'limits raise',
+    'Let a limit be higher for a while; "none" ends it.',
+    'raiseLimit',
+    LIMIT_VALUE,
+    {
+      until: { value: 'date or time', help: 'its end, such as 6h or 2027-01-31T00:00:00Z' },
+      reason: { value: 'text', help: 'why, for the audit log' },
+    },
+  ),
+  remote(
+    'limits reset',
+    'Begin to count anew in the present window.',
+    'resetLimit',
+    ['owner', 'limit'],
+    {
+      reason: { value: 'text', help: 'why, kept with the reset (required)' },
+      reference: { value: 'text', help: 'your own reference; one that exists is not done again' },
+    },
+  ),
+  remote('teams list', 'List the teams.', 'listTeams', [], {
+    account: { value: 'id', help: 'only those of one account' },
+  }),
+  remote('teams create', 'Create a team of an account.', 'createTeam', ['account'], {
+    id: { value: 'id', help: 'its id (default: a generated one)' },
+    ...TEAM_OPTIONS,
+  }),
+  remote('teams show', 'Show a team.', 'showTeam', ['team']),
+  remote('teams update', 'Change a team.', 'updateTeam', ['team'], TEAM_OPTIONS),
+  remote('teams disable', 'Refuse the keys of a team.', 'disableTeam', ['team']),
+  remote('teams enable', 'Accept the keys of a disabled team.', 'enableTeam', ['team']),
+  remote('teams archive', 'Refuse a team and its keys for good.', 'archiveTeam', ['team']),
   remote('credits add', 'Put money on an account.', 'addCredits', ['account', 'usd'], {
     reference: { value: 'text', help: 'your own reference; one that exists is not booked again' },
     note: { value: 'text', help: 'kept with the booking' },

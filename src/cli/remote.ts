@@ -29,6 +29,20 @@ export {
   showSelf,
   updateToken,
 } from './people.ts'
+export {
+  archiveTeam,
+  clearLimit,
+  createTeam,
+  disableTeam,
+  enableTeam,
+  listTeams,
+  raiseLimit,
+  resetLimit,
+  setLimit,
+  showLimits,
+  showTeam,
+  updateTeam,
+} from './limits.ts'
 export { endRequest, listRequests, showRequest, tailRequests } from './requests.ts'
 export { rebuildUsage, showStatement, showUsage, verifyUsage } from './usage.ts'
 
@@ -443,7 +457,7 @@ async function open(url: string): Promise<void> {
   }
 }
 
-// Commands over the secret and the limits of a key of a running gateway.
+// Commands over the secret of a key of a running gateway.
 
 /** `keys rotate`: prints the new secret, which cannot be read later. */
 export async function rotateKey(admin: Admin, args: Arguments): Promise<void> {
@@ -455,19 +469,6 @@ export async function rotateKey(admin: Admin, args: Arguments): Promise<void> {
     const { until } = answer.data.previous_secret
     return `${keyCard(answer.data)}The secret before works until ${until}.\n${shown}\n\n  ${answer.key}\n`
   })
-}
-
-export async function showLimits(admin: Admin, args: Arguments): Promise<void> {
-  const { data } = await admin.ask('GET', `${await pathOf(admin, 'key', args)}/limits`)
-  const rows = data.map((one: any) => [
-    one.limit,
-    one.value,
-    one.source,
-    one.used,
-    one.left,
-    one.resets_at,
-  ])
-  print(args, data, () => table(['LIMIT', 'VALUE', 'FROM', 'USED', 'LEFT', 'RESETS AT'], rows))
 }
 
 // Commands that show and change one account or key of a running gateway.
@@ -509,7 +510,7 @@ export const enableKey = asking('keys', 'PATCH', () => ({ disabled: false }))
 export const archiveKey = asking('keys', 'DELETE')
 
 function accountCard(account: any): string {
-  const { limits: _, spend, spend_cap, ...members } = account
+  const { limit_status: _, spend, spend_cap, ...members } = account
   return card({ ...members, spend_month: spend.month, cap: capOf({ spend_cap }) })
 }
 

@@ -2,6 +2,7 @@
  * Schema of the configuration: strict sections with their defaults. Durations are seconds, fractions allowed; sizes are
  * bytes or texts such as `50mib`.
  */
+import { isZone } from '../state/ledger/zone.ts'
 import { isIP } from 'node:net'
 import * as v from 'valibot'
 import { driverIssue } from '../answers/drivers.ts'
@@ -356,6 +357,8 @@ const fetch = v.strictObject({
   timeout: v.optional(duration, 20),
 })
 
+const ZONE = 'the name of a time zone, such as "Europe/Berlin"'
+
 const defaults = v.strictObject({
   limits: v.optional(
     v.strictObject({ rpm: v.optional(count, 600), concurrency: v.optional(count, 30) }),
@@ -369,6 +372,7 @@ const defaults = v.strictObject({
     }),
     {},
   ),
+  timeZone: v.optional(v.pipe(v.string(ZONE), v.check(isZone, ZONE)), 'UTC'),
 })
 
 const HOLD = '"adaptive" or "ceiling"'

@@ -184,7 +184,7 @@ export class ReadOnly extends GatewayError {
   }
 }
 
-/** 409: the reference of a credit or a correction was booked with another amount. */
+/** 409: the reference of a credit or a correction was booked with another amount, or that of a reset for another limit. */
 export class ReferenceTaken extends GatewayError {
   constructor(message: string) {
     super(409, 'invalid_request_error', 'reference_taken', message, { param: 'reference' })

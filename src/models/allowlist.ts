@@ -18,9 +18,10 @@ export interface ModelLists {
   readonly denyModels?: readonly string[] | undefined
 }
 
-/** A key with its account: a model has to pass the lists of both. */
+/** A key with its team and its account: a model has to pass the lists of all. */
 export interface ListChain {
   readonly key: ModelLists
+  readonly team?: ModelLists | undefined
   readonly account: ModelLists
 }
 
@@ -41,14 +42,19 @@ export function checkLists(chain: ListChain, { id }: Model, catalog: Catalog): v
 }
 
 /** Whether any list of the chain narrows the models. */
-export function hasLists({ key, account }: ListChain): boolean {
-  return Boolean(key.models ?? key.denyModels ?? account.models ?? account.denyModels)
+export function hasLists({ key, team, account }: ListChain): boolean {
+  return [key, team, account].some((one) => one?.models ?? one?.denyModels)
 }
 
 /** The words for the first list that keeps the key from a model. */
-function refusing({ key, account }: ListChain, id: string, catalog: Catalog): string | undefined {
+function refusing(
+  { key, team, account }: ListChain,
+  id: string,
+  catalog: Catalog,
+): string | undefined {
   return (
     refusingOf(key, id, catalog, 'this key') ??
+    (team && refusingOf(team, id, catalog, 'the team of this key')) ??
     refusingOf(account, id, catalog, 'the account of this key')
   )
 }
@@ -73,15 +79,24 @@ function allowlistOf(catalog: Catalog, entries: readonly string[]): string[] {
 }
 
 /** A change of lists with the ids of models. Members that are absent or null stay so. */
-export function withIds<Change extends Nullable<ModelLists>>(
-  catalog: Catalog,
-  change: Change,
-): Change {
-  const { models, denyModels } = change
+export function withIds<
+  Change extends Nullable<ModelLists> & {
+    readonly limits?:
+      | readonly { readonly models?: readonly string[] | undefined }[]
+      | null
+      | undefined
+  },
+>(catalog: Catalog, change: Change): Change {
+  const { models, denyModels, limits } = change
   return {
     ...change,
     models: models && allowlistOf(catalog, models),
     denyModels: denyModels && allowlistOf(catalog, denyModels),
+    ...(limits && {
+      limits: limits.map((limit) =>
+        limit.models ? { ...limit, models: allowlistOf(catalog, limit.models) } : limit,
+      ),
+    }),
   }
 }
 

@@ -69,14 +69,8 @@ export interface Question {
   readonly rules: readonly string[]
 }
 
-/** The limit that refused a call: a limit of the key, of the free tier, or of the account's money. */
-export type LimitName =
-  | `${'key' | 'account' | 'tier'}.${'rpm' | 'concurrency'}`
-  | `${'key' | 'account'}.cap.${'lifetime' | 'day' | 'month'}`
-  | 'tier.day'
-  | 'tier.model'
-  | 'balance'
-  | 'held'
+/** The limit that refused a call: one of key, team, account or free tier, such as `key.cap.day`, or the account's money. */
+export type LimitName = `${'key' | 'team' | 'account' | 'tier'}.${string}` | 'balance' | 'held'
 
 /** Quantities of a call by their names in records, and the members of a vendor's usage that they come from. */
 export const QUANTITY_MEMBERS = {

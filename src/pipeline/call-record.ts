@@ -14,7 +14,9 @@ import type { Usage } from '../plugin.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Outcome } from '../state/ledger/ledger.ts'
 import type { Call } from './pipeline.ts'
-import type { Account, Key } from '../accounts/stored.ts'
+import { limitName, publicName } from '../accounts/limits.ts'
+import type { Account, Key, ResolvedKey, Team } from '../accounts/stored.ts'
+import { limitsIn, type LimitMembers } from '../server/admin/resources/limit.ts'
 
 /** @param outcome absent while it runs. @param ms since its arrival */
 export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): KnownCall {
@@ -55,7 +57,7 @@ export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): 
     cost_usd: outcome === 'replayed' ? '0' : bill?.text,
     cost_details: bill && costDetails(bill),
     rate: rate && { limit: rate.limit, left: rate.remaining },
-    limits: admission && limitsInForce(admission.key, admission.account),
+    limits: admission && limitsInForce(admission),
     guard: guardOf(call),
     escalated: call.runtime.sinks && decision?.escalated ? decision.summary() : undefined,
     decided: decision?.decided(),
@@ -173,24 +175,29 @@ export function sessionHash(session: string | undefined): string | undefined {
   return session && hash('sha256', session).slice(0, 16)
 }
 
-/** Limits of the account with which a key was last seen. Records of both are replaced, never changed. */
+/** Limits of the chain with which a key was last seen. Records are replaced, never changed. */
 const inForce = new WeakMap<
   Key,
-  { readonly account: Account; readonly limits: LimitsInForce | undefined }
+  {
+    readonly team?: Team | undefined
+    readonly account: Account
+    readonly limits: LimitsInForce | undefined
+  }
 >()
 
 type LimitsInForce = Readonly<Record<string, number | string>>
 
-/** Limits of a key and its account beside their rates, by names such as `key.cap.month`; undefined where there are none. */
-function limitsInForce(key: Key, account: Account): LimitsInForce | undefined {
+/** Limits along a chain beside the rates, by names such as `key.cap.month`; undefined where there are none. */
+function limitsInForce({ key, team, account }: ResolvedKey): LimitsInForce | undefined {
   const cached = inForce.get(key)
-  if (cached?.account === account) return cached.limits
-  const of = (name: string, { concurrency, spendCap }: Key | Account) => ({
-    ...(concurrency !== undefined && { [`${name}.concurrency`]: concurrency }),
-    ...(spendCap && { [`${name}.cap.${spendCap.scope}`]: spendCap.usd }),
-  })
-  const all = { ...of('key', key), ...of('account', account) }
-  const limits = Object.keys(all).length > 0 ? all : undefined
-  inForce.set(key, { account, limits })
+  if (cached?.account === account && cached.team === team) return cached.limits
+  const of = (owner: 'key' | 'team' | 'account', one: LimitMembers) =>
+    limitsIn(one).flatMap((entry) => {
+      const name = limitName(entry)
+      return name === 'rpm' ? [] : [[publicName(owner, name), entry.value] as const]
+    })
+  const all = [...of('key', key), ...(team ? of('team', team) : []), ...of('account', account)]
+  const limits = all.length > 0 ? Object.fromEntries(all) : undefined
+  inForce.set(key, { team, account, limits })
   return limits
 }

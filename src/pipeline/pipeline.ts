@@ -2,7 +2,7 @@
  * The pipeline: a request becomes a Call; stages act on it in their order, until one puts a source of the answer.
  * Its parts, streamed or whole, are pushed through the steps of the stages to the writer.
  */
-import type { Account, Key } from '../accounts/stored.ts'
+import type { Account, Key, Team } from '../accounts/stored.ts'
 import type { Recall } from '../answers/items.ts'
 import type { AnswerCopy } from '../answers/repeats.ts'
 import type {
@@ -272,6 +272,7 @@ export interface WireFormat<In = unknown, Part = unknown> {
 /** The caller, and the grants of the ledger. Made by `enter`, as soon as the key is known. */
 export interface Admission {
   readonly key: Key
+  readonly team?: Team
   readonly account: Account
   /** Whether an operator calls as the key. */
   readonly played: boolean

@@ -11,7 +11,7 @@ import type { SqliteLedger } from '../../src/state/sqlite/engine.ts'
 import { openInMemory } from '../state/sqlite/_engine.ts'
 import { holdOf } from '../state/_hold.ts'
 
-const FREE_TIER = { rpm: 20, perDay: 200, concurrency: 5 }
+const FREE_TIER = { rpm: 20, concurrency: 5 }
 
 /** Accounts over state in memory, with a settable clock and access to the raw storage. */
 function setUp() {
@@ -486,17 +486,6 @@ describe('the cache', () => {
     vi.spyOn(records, 'get').mockRejectedValueOnce(new Error('store is down'))
     await expect(accounts.find(sha256)).rejects.toThrow('store is down')
     expect((await accounts.find(sha256))!.key.id).toBe('laptop')
-  })
-})
-
-describe('effective limits', () => {
-  it('are those of the key or the defaults, and those of the free tier where they are lower', async () => {
-    const { accounts, key } = await setUpKey()
-    const own = { ...key, rpm: 7, concurrency: 300 }
-    expect(accounts.effectiveLimits(key, true, FREE_TIER)).toEqual({ rpm: 600, concurrency: 1000 })
-    expect(accounts.effectiveLimits(own, true, FREE_TIER)).toEqual({ rpm: 7, concurrency: 300 })
-    expect(accounts.effectiveLimits(key, false, FREE_TIER)).toEqual({ rpm: 20, concurrency: 5 })
-    expect(accounts.effectiveLimits(own, false, FREE_TIER)).toEqual({ rpm: 7, concurrency: 5 })
   })
 })
 

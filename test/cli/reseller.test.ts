@@ -49,7 +49,7 @@ it('sells a month of access by commands alone', async () => {
   const chat = async (key: string) => (await gateway.chat(hello, { key })).status
   expect(await chat(made.key)).toBe(200)
 
-  const limits = await command(`keys limits ${made.data.id}`)
+  const limits = await command(`limits show key:${made.data.id}`)
   for (const name of ['key.cap.day', 'account.rpm', 'account.cap.month']) {
     expect(limits).toContain(name)
   }

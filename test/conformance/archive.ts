@@ -30,7 +30,7 @@ const DAY_MS = 86_400_000
 const ACCOUNTS = ['acct', 'other', 'third']
 const KEYS = ['key', 'spare']
 const LIMITS: KeyLimits = { disabled: false, rpm: 6000, concurrency: 100 }
-const FREE_TIER = { rpm: 6000, perDay: 100_000, concurrency: 100 }
+const FREE_TIER = { rpm: 6000, concurrency: 100 }
 
 /** Declares the tests of one engine. @param open creates an empty ledger that reads the time of a clock */
 export function archiveConformance(
@@ -262,9 +262,9 @@ function picoIn(text: string): bigint {
 
 function transferExamples(example: Example): void {
   example('an import decides like the ledger that was exported', async (past, fresh) => {
-    const cap = { amount: 12n, scope: 'month' } as const
+    const counted = [{ id: 'cap.month', value: 12n }]
     await past.pay('acct')
-    await past.ledger.limits('acct', 'key', { ...LIMITS, cap }, 7)
+    await past.ledger.limits('acct', 'key', { ...LIMITS, counted }, 7)
     await past.spend('acct', 'key', 12n)
     const target = await fresh()
     const items = await collect(past.ledger.export())
@@ -276,9 +276,8 @@ function transferExamples(example: Example): void {
     const { at } = entered as { at: number }
     expect(await target.hold({ ...entry, at, ...holdOf(1n), free: false })).toMatchObject({
       ok: false,
-      why: 'cap',
-      of: 'key',
-      scope: 'month',
+      why: 'limit',
+      limit: { of: 'key', name: 'cap.month' },
     })
     expect(await target.settle({ ...past.last!, cost: 99n })).toMatchObject({
       state: 'duplicate',

@@ -3,31 +3,25 @@
  * invariants are those of `src/state/README.md`.
  */
 import { describe, expect, it } from 'vitest'
-import { isDeepStrictEqual, inspect } from 'node:util'
+import { inspect } from 'node:util'
 import { ACCOUNT, LEASE_MS } from '../../src/state/ledger/ledger.ts'
 import type {
-  Adjustment,
-  CapScope,
   Admission,
   Admitted,
   AdmissionRequest,
   HoldResult,
   HoldRequest,
   HoldGranted,
-  HeldBy,
   KeyLimits,
-  LimitOwner,
   Ledger,
   LedgerRow,
-  Lease,
-  Raise,
   RateStatus,
   Settled,
-  Settlement,
-  TopUp,
   UsageRow,
 } from '../../src/state/ledger/ledger.ts'
 import { MAX_AMOUNT, parsePico, type Pico } from '../../src/money/money.ts'
+import { dayOf, DAY_MS, MINUTE_MS } from '../../src/state/ledger/windows.ts'
+import { Walk } from './_walk.ts'
 import { holdOf, NO_EXPOSURE } from '../state/_hold.ts'
 
 /** The time that an engine under test reads. It only goes forward. */
@@ -47,9 +41,7 @@ const STEPS = Number(process.env.LEDGER_STEPS ?? 2500)
 /** Seed of the random walk: a new one each run, shown in the test's name. `LEDGER_SEED` repeats a run. */
 const SEED = Number(process.env.LEDGER_SEED ?? Math.floor(Math.random() * 2 ** 32))
 
-const MINUTE_MS = 60_000
-const DAY_MS = 86_400_000
-const FREE_TIER = { rpm: 6, perDay: 15, concurrency: 3 }
+const FREE_TIER = { rpm: 6, concurrency: 3 }
 const ROOMY: KeyLimits = { disabled: false, rpm: 1000, concurrency: 100 }
 
 /** Declares the tests of one engine. @param open creates an empty ledger that reads the time of a clock */
@@ -152,21 +144,21 @@ function rateExamples(example: Example): void {
   example('tells what is used of the rates', async (fixture) => {
     const used = (id = 'key') => fixture.ledger.rates('acct', id)
     const none = { count: 0, resetMs: 0 }
-    expect(await used()).toEqual({ key: none, account: none, today: 0 })
+    expect(await used()).toEqual({ key: none, account: none })
     await fixture.limit(ROOMY)
     await fixture.admit()
     await fixture.clock.advance(1000)
     await fixture.admit()
     await fixture.clock.advance(500)
     const two = { count: 2, resetMs: MINUTE_MS - 500 }
-    expect(await used()).toEqual({ key: two, account: two, today: 2 })
+    expect(await used()).toEqual({ key: two, account: two })
     expect(await used('@account')).toMatchObject({ account: two })
-    expect(await used('other')).toEqual({ key: none, account: two, today: 2 })
+    expect(await used('other')).toEqual({ key: none, account: two })
     await fixture.clock.advance(MINUTE_MS - 1500)
     const one = { count: 1, resetMs: 1000 }
-    expect(await used()).toEqual({ key: one, account: one, today: 2 })
+    expect(await used()).toEqual({ key: one, account: one })
     await fixture.clock.advance(1000)
-    expect(await used()).toEqual({ key: none, account: none, today: 2 })
+    expect(await used()).toEqual({ key: none, account: none })
   })
 
   example('admits the limit, then refuses exactly until Retry-After', async (fixture) => {
@@ -315,7 +307,8 @@ function concurrencyExamples(example: Example): void {
     await fixture.admit()
     await fixture.admit()
     const rate = { limit: 10, remaining: 8, resetMs: MINUTE_MS }
-    const refused = { ok: false, why: 'concurrency', of: 'key', retryAfterMs: 1000, rate }
+    const full = { why: 'concurrency', of: 'key', value: 2, retryAfterMs: 1000, rate }
+    const refused = { ok: false, ...full }
     expect(await fixture.enter()).toEqual(refused)
     expect(await fixture.enter()).toEqual(refused)
   })
@@ -327,8 +320,8 @@ function concurrencyExamples(example: Example): void {
     const second = await fixture.admit({ key: 'key' })
     await fixture.leave(second, { slot: second.at })
     await fixture.leave(second, { slot: second.at })
-    // On the free tier the account has a log and a count of its own.
-    for (let i = 0; i < 3 * FREE_TIER.perDay; i++) {
+    // On the free tier the account has a log of its own.
+    for (let i = 0; i < 3 * FREE_TIER.rpm; i++) {
       const call = await fixture.admit()
       expect(call.rate.remaining).toBe(2)
       await fixture.leave(call, { slot: call.at })
@@ -463,7 +456,11 @@ function accountExamples(example: Example): void {
     await fixture.pay()
     for (const key of ['key', 'other']) await fixture.limit(ROOMY, 1, key)
     await fixture.spend(parsePico('2'))
-    await fixture.limit({ ...OPEN, cap: { amount: parsePico('3'), scope: 'month' } }, 1, ACCOUNT)
+    await fixture.limit(
+      { ...OPEN, counted: [{ id: 'cap.month', value: parsePico('3') }] },
+      1,
+      ACCOUNT,
+    )
     const call = await fixture.admit({ key: 'other', accountRevision: 1 })
     expect(await fixture.hold(call, parsePico('1'))).toMatchObject({ ok: true, tight: true })
     const next = await fixture.admit({ accountRevision: 1 })
@@ -484,7 +481,7 @@ function accountExamples(example: Example): void {
     expect(spend).toMatchObject({ lifetime: parsePico('3'), month: parsePico('3'), inFlight: 0 })
     const last = await fixture.admit({ accountRevision: 1 })
     const refused = await fixture.hold(last, 1n)
-    expect(refused).toMatchObject({ why: 'cap', of: 'account', scope: 'month' })
+    expect(refused).toMatchObject({ why: 'limit', limit: { of: 'account', name: 'cap.month' } })
     expect(await fixture.ledger.verify()).toEqual([])
   })
 
@@ -505,7 +502,7 @@ function accountExamples(example: Example): void {
 }
 
 function freeTierExamples(example: Example): void {
-  const { rpm, perDay, concurrency } = FREE_TIER
+  const { rpm, concurrency } = FREE_TIER
 
   example('counts per minute for the account, all its keys together', async (fixture) => {
     await fixture.limit(ROOMY)
@@ -556,33 +553,35 @@ function freeTierExamples(example: Example): void {
     expect(await fixture.enter()).toMatchObject({ ok: true })
   })
 
-  example('counts per UTC day, until midnight', async (fixture) => {
+  example('counts the calls of a day that did not fail, until midnight', async (fixture) => {
     await fixture.limit(ROOMY)
-    await fixture.until(nextDay(fixture.clock.now()) - 10 * MINUTE_MS)
-    for (let i = 0; i < perDay; i++) {
-      await fixture.leave(await fixture.admit())
+    const free = { free: true, tierPerDay: 3 }
+    const run = async (outcome: UsageRow['outcome'] = 'completed') => {
       await fixture.clock.advance(MINUTE_MS / rpm)
+      const call = await fixture.admit()
+      const held = await fixture.hold(call, 0n, free)
+      if (!held.ok) {
+        await fixture.leave(call)
+        return held
+      }
+      const usage = { ...usageAt(call.at), outcome, counted: held.counted! }
+      const lease = { account: 'acct', key: 'key', request: call.request }
+      await fixture.ledger.settle({ ...lease, day: held.day, cost: 0n, usage })
+      return held
     }
-    const waitMs = nextDay(fixture.clock.now()) - fixture.clock.now()
-    const rate = { limit: rpm, remaining: 0, resetMs: waitMs }
-    const refused = await fixture.enter()
-    expect(refused).toEqual({ ok: false, why: 'day', of: 'tier', retryAfterMs: waitMs, rate })
-    await fixture.clock.advance(waitMs - 1)
-    expect(await fixture.enter()).toMatchObject({ ok: false, why: 'day', retryAfterMs: 1 })
-    await fixture.clock.advance(1)
-    expect(await fixture.enter()).toMatchObject({ ok: true })
-  })
-
-  example('just before midnight the wait may be for the minute', async (fixture) => {
-    await fixture.limit(ROOMY)
-    await fixture.until(nextDay(fixture.clock.now()) - 3 * MINUTE_MS)
-    for (let i = 0; i < perDay; i++) {
-      if (i === perDay - rpm) await fixture.until(nextDay(fixture.clock.now()) - 10_000)
-      else if (i < perDay - rpm) await fixture.clock.advance(MINUTE_MS / rpm)
-      await fixture.leave(await fixture.admit())
+    await fixture.until(nextDay(fixture.clock.now()) - 10 * MINUTE_MS)
+    for (const outcome of ['completed', 'failed', 'cancelled', 'completed'] as const) {
+      expect(await run(outcome)).toMatchObject({ ok: true, billed: false })
     }
-    const refused = await fixture.enter()
-    expect(refused).toMatchObject({ ok: false, why: 'rpm', retryAfterMs: MINUTE_MS })
+    const day = fixture.day()
+    const limit = { of: 'tier', name: 'requests.day', value: 3n, used: 3n, current: day }
+    expect(await run()).toMatchObject({ ok: false, why: 'limit', limit })
+    expect(await fixture.ledger.counters('acct', '@tier')).toMatchObject([
+      { current: day, used: 3n, held: 0n },
+    ])
+    await fixture.until(nextDay(fixture.clock.now()))
+    expect(await run()).toMatchObject({ ok: true })
+    expect(await fixture.ledger.verify()).toEqual([])
   })
 
   example('counts running calls for the account, all its keys together', async (fixture) => {
@@ -598,7 +597,7 @@ function freeTierExamples(example: Example): void {
   })
 
   example('allows free models only, and checks neither balance nor cap', async (fixture) => {
-    await fixture.limit({ ...ROOMY, cap: { amount: 0n, scope: 'lifetime' } })
+    await fixture.limit({ ...ROOMY, counted: [{ id: 'cap.lifetime', value: 0n }] })
     const paid = await fixture.admit()
     expect(await fixture.hold(paid, 100n)).toEqual({ ok: false, why: 'tier' })
     const free = await fixture.admit()
@@ -684,7 +683,7 @@ function moneyExamples(example: Example): void {
     'a lone request is admitted while anything is left, whatever it holds',
     async (fixture) => {
       await fixture.ledger.topUp({ account: 'acct', amount: 1n, reference: 'one' })
-      await fixture.limit({ ...ROOMY, cap: { amount: 1n, scope: 'lifetime' } })
+      await fixture.limit({ ...ROOMY, counted: [{ id: 'cap.lifetime', value: 1n }] })
       expect(await fixture.hold(await fixture.admit(), parsePico('100'))).toMatchObject({
         ok: true,
       })
@@ -728,11 +727,12 @@ function moneyExamples(example: Example): void {
 
   example('a cap refuses for good on settled spend, for now on held spend', async (fixture) => {
     await fixture.pay()
-    await fixture.limit({ ...ROOMY, cap: { amount: parsePico('2'), scope: 'lifetime' } })
+    await fixture.limit({ ...ROOMY, counted: [{ id: 'cap.lifetime', value: parsePico('2') }] })
     const first = await fixture.admit()
     await fixture.hold(first, parsePico('2'))
     const waiting = await fixture.admit()
-    const held = { ok: false, why: 'held', by: 'cap', retryAfterMs: 1000 }
+    const limit = refusedCap('lifetime', parsePico('2'), 0n, '-')
+    const held = { ok: false, why: 'held', by: 'cap', limit, retryAfterMs: 1000 }
     expect(await fixture.hold(waiting, 1n)).toEqual(held)
     await fixture.leave(waiting)
     await fixture.settle(first, parsePico('1.999999999999'))
@@ -741,20 +741,20 @@ function moneyExamples(example: Example): void {
     await fixture.settle(second, 1n)
     expect(await fixture.hold(await fixture.admit())).toEqual({
       ok: false,
-      why: 'cap',
-      of: 'key',
-      scope: 'lifetime',
+      why: 'limit',
+      limit: refusedCap('lifetime', parsePico('2'), parsePico('2'), '-'),
+      at: fixture.clock.now(),
     })
-    await fixture.limit({ ...ROOMY, cap: { amount: parsePico('3'), scope: 'lifetime' } }, 2)
+    await fixture.limit({ ...ROOMY, counted: [{ id: 'cap.lifetime', value: parsePico('3') }] }, 2)
     expect(await fixture.hold(await fixture.admit({ revision: 2 }))).toMatchObject({ ok: true })
   })
 
   example('the cap is checked before the balance, and the tier before both', async (fixture) => {
-    await fixture.limit({ ...ROOMY, cap: { amount: 0n, scope: 'lifetime' } })
+    await fixture.limit({ ...ROOMY, counted: [{ id: 'cap.lifetime', value: 0n }] })
     expect(await fixture.hold(await fixture.admit())).toEqual({ ok: false, why: 'tier' })
     await fixture.pay('1')
     await fixture.settle(await fixture.admit(), parsePico('1'))
-    expect(await fixture.hold(await fixture.admit())).toMatchObject({ ok: false, why: 'cap' })
+    expect(await fixture.hold(await fixture.admit())).toMatchObject({ ok: false, why: 'limit' })
     await fixture.limit(ROOMY, 2)
     expect(await fixture.hold(await fixture.admit({ revision: 2 }))).toEqual({
       ok: false,
@@ -818,7 +818,7 @@ function moneyExamples(example: Example): void {
 
   example('the exposure of a cap is a share of the cap', async (fixture) => {
     await fixture.pay()
-    await fixture.limit({ ...ROOMY, cap: { amount: parsePico('2'), scope: 'day' } })
+    await fixture.limit({ ...ROOMY, counted: [{ id: 'cap.day', value: parsePico('2') }] })
     await fixture.limit(ROOMY, 1, 'other')
     const ceiling = parsePico('2')
     const exposure = { share: 0.5, most: parsePico('100') }
@@ -836,7 +836,7 @@ function moneyExamples(example: Example): void {
 
   example('a call that can cost nothing waits for nothing', async (fixture) => {
     await fixture.pay('1')
-    await fixture.limit({ ...ROOMY, cap: { amount: parsePico('1'), scope: 'lifetime' } })
+    await fixture.limit({ ...ROOMY, counted: [{ id: 'cap.lifetime', value: parsePico('1') }] })
     await fixture.hold(await fixture.admit(), parsePico('1'))
     expect(await fixture.hold(await fixture.admit())).toMatchObject({ ok: true, tight: false })
   })
@@ -853,14 +853,14 @@ function moneyExamples(example: Example): void {
     await fixture.leave(first)
     expect(await hold(second)).toMatchObject({ tight: true })
     await fixture.leave(second)
-    await fixture.limit({ ...ROOMY, cap: { amount: parsePico('32.9'), scope: 'month' } }, 2)
+    await fixture.limit({ ...ROOMY, counted: [{ id: 'cap.month', value: parsePico('32.9') }] }, 2)
     const capped = await fixture.admit({ revision: 2 })
     expect(await hold(capped)).toMatchObject({ ok: true, tight: true })
   })
 
   example('a raise grows the hold of a running call, once', async (fixture) => {
     await fixture.pay('10')
-    await fixture.limit({ ...ROOMY, cap: { amount: parsePico('10'), scope: 'day' } })
+    await fixture.limit({ ...ROOMY, counted: [{ id: 'cap.day', value: parsePico('10') }] })
     const call = await fixture.admit()
     const available = async () => (await fixture.ledger.account('acct')).available
     await fixture.hold(call, parsePico('1'), { ceiling: parsePico('11') })
@@ -888,7 +888,8 @@ function moneyExamples(example: Example): void {
   example('AF6: a hold is exchanged whole, or not at all', async (fixture) => {
     await fixture.pay('10')
     const usd = parsePico('1')
-    await fixture.limit({ ...ROOMY, cap: { amount: 8n * usd, scope: 'day' } })
+    const counted = ['cap.day', 'cap.5h'].map((id) => ({ id, value: 8n * usd }))
+    await fixture.limit({ ...ROOMY, counted })
     const other = await fixture.admit()
     await fixture.hold(other, 2n * usd)
     const call = await fixture.admit()
@@ -961,14 +962,14 @@ function windowExamples(example: Example): void {
 
   example('a day cap opens again at midnight UTC', async (fixture) => {
     await fixture.pay()
-    await fixture.limit({ ...ROOMY, cap: { amount: dollar, scope: 'day' } })
+    await fixture.limit({ ...ROOMY, counted: [{ id: 'cap.day', value: dollar }] })
     await fixture.until(nextDay(fixture.clock.now()) - 1000)
-    const resetsAt = nextDay(fixture.clock.now())
     await fixture.spend(dollar)
-    const refused = { ok: false, why: 'cap', of: 'key', scope: 'day', resetsAt }
-    expect(await fixture.hold(await fixture.admit())).toEqual(refused)
+    const limit = refusedCap('day', dollar, dollar, fixture.day())
+    const refused = { ok: false, why: 'limit', limit }
+    expect(await fixture.hold(await fixture.admit())).toMatchObject(refused)
     await fixture.clock.advance(999)
-    expect(await fixture.hold(await fixture.admit())).toEqual(refused)
+    expect(await fixture.hold(await fixture.admit())).toMatchObject(refused)
     await fixture.clock.advance(1)
     expect(await fixture.hold(await fixture.admit())).toMatchObject({
       ok: true,
@@ -979,14 +980,15 @@ function windowExamples(example: Example): void {
 
   example('a month cap opens again on the first', async (fixture) => {
     await fixture.pay()
-    await fixture.limit({ ...ROOMY, cap: { amount: dollar, scope: 'month' } })
+    await fixture.limit({ ...ROOMY, counted: [{ id: 'cap.month', value: dollar }] })
     await fixture.until(nextMonth(fixture.clock.now()))
     const resetsAt = nextMonth(fixture.clock.now())
     await fixture.until(resetsAt - DAY_MS - 5)
     await fixture.spend(dollar)
     await fixture.clock.advance(DAY_MS)
-    const refused = { ok: false, why: 'cap', of: 'key', scope: 'month', resetsAt }
-    expect(await fixture.hold(await fixture.admit())).toEqual(refused)
+    const limit = refusedCap('month', dollar, dollar, fixture.day().slice(0, 6))
+    const refused = { ok: false, why: 'limit', limit }
+    expect(await fixture.hold(await fixture.admit())).toMatchObject(refused)
     expect(await fixture.ledger.key('acct', 'key')).toMatchObject({ month: dollar, day: 0n })
     await fixture.clock.advance(5)
     expect(await fixture.hold(await fixture.admit())).toMatchObject({ ok: true })
@@ -995,7 +997,7 @@ function windowExamples(example: Example): void {
 
   example('a call across midnight belongs to the day of its hold', async (fixture) => {
     await fixture.pay()
-    await fixture.limit({ ...ROOMY, cap: { amount: dollar, scope: 'day' } })
+    await fixture.limit({ ...ROOMY, counted: [{ id: 'cap.day', value: dollar }] })
     await fixture.until(nextMonth(fixture.clock.now()) - 10)
     const call = await fixture.admit()
     const held = await fixture.hold(call, dollar)
@@ -1179,7 +1181,7 @@ function topUpExamples(example: Example): void {
 
   example('an account that has spent 20 million USD calls and tops up', async (fixture) => {
     const { ledger } = fixture
-    await fixture.limit({ ...ROOMY, cap: { amount: 30n * MAX_AMOUNT, scope: 'lifetime' } })
+    await fixture.limit({ ...ROOMY, counted: [{ id: 'cap.lifetime', value: 30n * MAX_AMOUNT }] })
     for (let i = 0; i < 6; i++) {
       await ledger.topUp({ ...topUp, amount: MAX_AMOUNT, reference: `invoice ${i}` })
     }
@@ -1400,12 +1402,22 @@ function historyExamples(example: Example): void {
   })
 }
 
+/** A cap of the key as it refuses. */
+function refusedCap(
+  window: 'lifetime' | 'day' | 'month',
+  value: Pico,
+  used: Pico,
+  current: string,
+) {
+  return { of: 'key', name: `cap.${window}`, unit: 'usd', window, value, used, current }
+}
+
 interface AdmittedRequest extends Admitted {
   readonly request: string
   readonly key: string
 }
 
-type HoldOptions = Partial<Pick<HoldRequest, 'replaces' | 'ceiling' | 'exposure' | 'free'>>
+type HoldOptions = Partial<Omit<HoldRequest, 'request' | 'account' | 'key' | 'at'>>
 
 /** A ledger with defaults for the examples: account `acct`, key `key`, revision 1. */
 class LedgerFixture {
@@ -1439,12 +1451,11 @@ class LedgerFixture {
   async hold(
     call: { request: string; at: number; key?: string },
     expected: Pico = 0n,
-    { free = false, replaces, ceiling = expected, exposure = NO_EXPOSURE }: HoldOptions = {},
+    { free = false, ceiling = expected, exposure = NO_EXPOSURE, ...more }: HoldOptions = {},
   ): Promise<HoldResult> {
     const { request, at, key = 'key' } = call
-    const hold = holdOf(expected, ceiling, exposure)
-    const more = replaces === undefined ? undefined : { replaces }
-    return this.ledger.hold({ request, account: 'acct', key, at, ...hold, free, ...more })
+    const hold = { ...holdOf(expected, ceiling, exposure), ...more }
+    return this.ledger.hold({ request, account: 'acct', key, at, ...hold, free })
   }
 
   async raise({ request }: { request: string }, from: Pico, to: Pico): Promise<void> {
@@ -1498,740 +1509,6 @@ class LedgerFixture {
   }
 }
 
-interface ModelCall {
-  readonly request: string
-  readonly key: string
-  readonly at: number
-  expiresAt: number
-  held?: { amount: Pico; readonly ceiling: Pico; readonly granted: HoldGranted }
-}
-
-interface ModelRow {
-  readonly kind: LedgerRow['kind']
-  readonly request: string
-  readonly key?: string
-  readonly cost: Pico
-  readonly day?: string
-}
-
-class ModelKey {
-  limits: KeyLimits | undefined
-  revision = -Infinity
-  entries: number[] = []
-}
-
-/** The rules in their simplest form, to be checked by reading: every sum is computed from rows and calls. */
-class Model {
-  paid = false
-  /** In the place of a key: limits and admissions over all keys. */
-  readonly own = new ModelKey()
-  readonly keys = new Map(['k1', 'k2', 'k3'].map((id) => [id, new ModelKey()]))
-  calls: ModelCall[] = []
-  readonly rows: ModelRow[] = []
-  /** Admissions of the free tier. */
-  readonly unpaid: number[] = []
-
-  get balance(): Pico {
-    return -sum(this.rows)
-  }
-
-  get held(): Pico {
-    return this.calls.reduce((total, call) => total + (call.held?.amount ?? 0n), 0n)
-  }
-
-  /** A key, or ACCOUNT, as all methods that take a key. */
-  of(key: string): ModelKey {
-    return key === ACCOUNT ? this.own : this.keys.get(key)!
-  }
-
-  running(key: string): number {
-    return this.calls.filter((call) => isOf(call, key)).length
-  }
-
-  spend(key: string, scope: CapScope, day: string): Pico {
-    return sum(this.rows.filter((row) => isOf(row, key) && inWindow(row.day, scope, day)))
-  }
-
-  committed(key: string, scope: CapScope, day: string): Pico {
-    const held = this.calls
-      .filter((call) => isOf(call, key) && inWindow(call.held?.granted.day, scope, day))
-      .reduce((total, call) => total + call.held!.amount, 0n)
-    return this.spend(key, scope, day) + held
-  }
-
-  sweep(now: number): void {
-    for (const { request, key, expiresAt, held } of this.calls) {
-      if (expiresAt <= now && held) this.rows.push({ kind: 'orphan', request, key, cost: 0n })
-    }
-    this.calls = this.calls.filter((call) => call.expiresAt > now)
-  }
-
-  enter(entry: AdmissionRequest, now: number): Admission {
-    const { request, key: id, revision, accountRevision = 0, freeTier } = entry
-    this.sweep(now)
-    const key = this.keys.get(id)!
-    const { limits, entries } = key
-    if (!limits || revision < key.revision) return { ok: false, why: 'stale' }
-    if (accountRevision < this.own.revision) return { ok: false, why: 'stale' }
-    if (limits.disabled) return { ok: false, why: 'disabled', of: 'key' }
-    if (now >= (limits.expiresAt ?? Infinity)) return { ok: false, why: 'expired', of: 'key' }
-    if (this.own.limits?.disabled) return { ok: false, why: 'disabled', of: 'account' }
-    const shared: [LimitOwner, Partial<KeyLimits>][] = [['account', this.own.limits ?? {}]]
-    if (!this.paid) shared.push(['tier', freeTier])
-    const lowest = (member: 'rpm' | 'concurrency') =>
-      shared
-        .map(([of, limits]) => ({ of, limit: limits[member] ?? Infinity }))
-        .reduce((a, b) => (b.limit < a.limit ? b : a))
-    const all = lowest('rpm')
-    const logs = [{ entries, limit: limits.rpm!, of: 'key' as LimitOwner }]
-    if (all.limit !== Infinity) logs.push({ ...all, entries: this.own.entries })
-    const rate = () => {
-      const rates = logs.map((log) => rateOf(log.entries, log.limit, now))
-      return rates.sort((a, b) => a.remaining - b.remaining || a.limit - b.limit)[0]!
-    }
-    const known = this.calls.find((call) => call.request === request)
-    if (known) return { ok: true, at: now, lease: now, paid: this.paid, rate: rate() }
-    const waits = logs.map((log) => ({ ms: waitOf(log.entries, log.limit, now), of: log.of }))
-    const longest = waits.reduce((a, b) => (b.ms > a.ms ? b : a))
-    const minuteMs = longest.ms
-    const today = this.unpaid.filter((at) => dayOf(at) === dayOf(now)).length
-    const dayMs = !this.paid && today >= freeTier.perDay ? nextDay(now) - now : 0
-    if (dayMs > minuteMs) {
-      const spent = { ...rate(), remaining: 0, resetMs: dayMs }
-      return { ok: false, why: 'day', of: 'tier', retryAfterMs: dayMs, rate: spent }
-    }
-    const { of } = longest
-    if (minuteMs > 0) return { ok: false, why: 'rpm', of, retryAfterMs: minuteMs, rate: rate() }
-    const most = lowest('concurrency')
-    const full = this.running(id) >= limits.concurrency!
-    if (full || this.calls.length >= most.limit) {
-      const owner = full ? 'key' : most.of
-      return { ok: false, why: 'concurrency', of: owner, retryAfterMs: 1000, rate: rate() }
-    }
-    for (const log of logs) log.entries.push(now)
-    if (!this.paid) this.unpaid.push(now)
-    this.calls.push({ request, key: id, at: now, expiresAt: now + LEASE_MS })
-    return { ok: true, at: now, lease: now + LEASE_MS, paid: this.paid, rate: rate() }
-  }
-
-  /** Sum of the ceilings of the running calls of a key, or of all. */
-  ceilings(key = ACCOUNT): Pico {
-    const calls = this.calls.filter((call) => isOf(call, key))
-    return calls.reduce((total, { held }) => total + (held?.ceiling ?? 0n), 0n)
-  }
-
-  /** Why calls that run keep this one waiting, if they do. */
-  waitsFor({ key, expected, ceiling, exposure }: HoldRequest, day: string): HeldBy | undefined {
-    const risk = (of: Pico) => {
-      const part = BigInt(Math.floor(exposure.share * Number(of)))
-      return part < exposure.most ? part : exposure.most
-    }
-    const paidIn = -sum(this.rows.filter(({ kind }) => kind === 'top-up'))
-    if (ceiling === 0n) return undefined
-    if (this.ceilings() > 0n) {
-      if (expected > this.balance - this.held) return 'balance'
-      if (this.ceilings() + ceiling > this.balance + risk(paidIn)) return 'balance_ceilings'
-    }
-    for (const part of [key, ACCOUNT]) {
-      const cap = this.of(part).limits?.cap
-      if (!cap || this.ceilings(part) === 0n) continue
-      const { amount, scope } = cap
-      if (expected > amount - this.committed(part, scope, day)) return 'cap'
-      const most = amount - this.spend(part, scope, day) + risk(amount)
-      if (this.ceilings(part) + ceiling > most) return 'cap_ceilings'
-    }
-    return undefined
-  }
-
-  hold(request: HoldRequest, now: number): HoldResult {
-    const { key: id, expected, ceiling, free } = request
-    const call = this.calls.find((call) => call.request === request.request)
-    if (!call) return { ok: false, why: 'lost' }
-    if (call.held) return call.held.granted
-    if (!this.paid && !free) return { ok: false, why: 'tier' }
-    const day = dayOf(now)
-    if (!this.paid) {
-      const granted = { ok: true, day, billed: false, tight: false } as const
-      call.held = { amount: 0n, ceiling: 0n, granted }
-      return granted
-    }
-    for (const part of [id, ACCOUNT]) {
-      const cap = this.of(part).limits?.cap
-      if (!cap || this.spend(part, cap.scope, day) < cap.amount) continue
-      const owner = part === ACCOUNT ? 'account' : 'key'
-      const resets = {
-        lifetime: {},
-        day: { resetsAt: nextDay(now) },
-        month: { resetsAt: nextMonth(now) },
-      }
-      return { ok: false, why: 'cap', of: owner, scope: cap.scope, ...resets[cap.scope] }
-    }
-    if (this.balance <= 0n) return { ok: false, why: 'credits' }
-    const by = this.waitsFor(request, day)
-    if (by) return { ok: false, why: 'held', by, retryAfterMs: 1000 }
-    const lefts = [this.balance - this.held]
-    for (const part of [id, ACCOUNT]) {
-      const cap = this.of(part).limits?.cap
-      if (cap) lefts.push(cap.amount - this.committed(part, cap.scope, day))
-    }
-    const tight = ceiling > 0n && lefts.some((left) => left - expected < 32n * ceiling)
-    const granted = { ok: true, day, billed: true, tight } as const
-    call.held = { amount: expected, ceiling, granted }
-    return granted
-  }
-
-  raise({ request, from, to }: Raise): void {
-    const held = this.calls.find((call) => call.request === request)?.held
-    if (held?.amount === from && to > from && to <= held.ceiling) held.amount = to
-  }
-
-  settle({ request, key, day, cost }: Settlement): Settled {
-    const held = this.calls.find((call) => call.request === request)?.held
-    const settled = this.#book({ kind: 'usage', request, key, cost, day: held?.granted.day ?? day })
-    if (settled.state === 'charged') this.leave(request)
-    return settled
-  }
-
-  /** @param at the admission, whose entries in the logs are taken back */
-  leave(request: string, at?: number): void {
-    const call = this.calls.find((call) => call.request === request)
-    if (call && at !== undefined) this.#uncount(call.key, at)
-    this.calls = this.calls.filter((call) => call.request !== request)
-  }
-
-  #uncount(key: string, at: number): void {
-    const logs = [this.of(key).entries, this.own.entries]
-    if (!this.paid) logs.push(this.unpaid)
-    for (const entries of logs) if (entries.includes(at)) entries.splice(entries.indexOf(at), 1)
-  }
-
-  topUp({ reference, amount }: TopUp): Settled {
-    this.paid = true
-    return this.#book({ kind: 'top-up', request: reference, cost: -amount })
-  }
-
-  adjust({ reference, amount }: Adjustment): Settled {
-    return this.#book({ kind: 'adjust', request: reference, cost: -amount })
-  }
-
-  #book(row: ModelRow): Settled {
-    const same = this.rows.find(({ kind, request }) => kind === row.kind && request === row.request)
-    if (!same) this.rows.push(row)
-    return {
-      state: same ? 'duplicate' : 'charged',
-      cost: (same ?? row).cost,
-      balance: this.balance,
-    }
-  }
-}
-
-/** Whether a call or a row is of a key; each of a key is of its account. */
-function isOf(one: { readonly key?: string }, key: string): boolean {
-  return key === ACCOUNT ? one.key !== undefined : one.key === key
-}
-
-/** The cap of a key or of an account. */
-type Cap = NonNullable<KeyLimits['cap']>
-
-/** How far costs may pass what is left: by `most`, which grows with what calls cost above their ceilings. */
-interface Bound {
-  most: Pico
-  /** Of the calls that ran when it was set. */
-  readonly ceilings: Map<string, Pico>
-}
-
-function exceed(bound: Bound, request: string, cost: Pico): void {
-  const excess = cost - (bound.ceilings.get(request) ?? 0n)
-  if (excess > 0n) bound.most += excess
-}
-
-/** A call of the walk, with everything that its gateway would remember. */
-interface WalkCall extends Lease {
-  readonly at: number
-  day: string
-  state: 'entered' | 'held' | 'over'
-}
-
-/** Sends random calls to the engine and to the model, which have to answer alike. */
-/** An amount that one booking can have. */
-function bounded(amount: Pico): Pico {
-  return amount < MAX_AMOUNT ? amount : MAX_AMOUNT
-}
-
-class Walk {
-  readonly #ledger: Ledger
-  readonly #clock: TestClock
-  readonly #seed: number
-  readonly #random: () => number
-  #models = new Map<string, Model>()
-  #calls: WalkCall[] = []
-  /** Of the overrun of each account. */
-  #bounds = new Map<string, Bound>()
-  /** Of the overrun of each cap, by account and key: as it was when a call was admitted last. */
-  #capBounds = new Map<string, Bound & { readonly cap: Cap; readonly day: string }>()
-  readonly #trail: unknown[][] = []
-  /** Whether single amounts are as large as they may be, so that sums leave 64 bits. */
-  #wide = false
-  #step = 0
-
-  constructor(ledger: Ledger, clock: TestClock, seed: number) {
-    this.#ledger = ledger
-    this.#clock = clock
-    this.#seed = seed
-    this.#random = randomOf(seed)
-  }
-
-  async go(steps: number): Promise<void> {
-    while (this.#step < steps) {
-      await this.#begin()
-      const end = Math.min(steps, this.#step + 1000)
-      for (; this.#step < end; this.#step++) await this.#move()
-      await this.#audit()
-    }
-  }
-
-  /** Opens new accounts, which keeps the model small enough to compute every sum at each step. */
-  async #begin(): Promise<void> {
-    const accounts = [`a${this.#step}`, `b${this.#step}`]
-    this.#wide = this.#chance(0.5)
-    this.#calls = []
-    this.#models = new Map(accounts.map((account) => [account, new Model()]))
-    // Before the first admission, every charge is overrun.
-    this.#bounds = new Map(accounts.map((account) => [account, { most: 0n, ceilings: new Map() }]))
-    this.#capBounds.clear()
-    for (const account of accounts) {
-      for (const key of ['k1', 'k2']) await this.#limit(account, key)
-      if (this.#wide && this.#chance(0.5)) await this.#enrich(account)
-    }
-  }
-
-  /** Takes the balance beyond 64 bits. */
-  async #enrich(account: string): Promise<void> {
-    for (let i = 0; i < 4; i++) {
-      const topUp = { account, amount: MAX_AMOUNT - BigInt(i), reference: `endowment_${i}` }
-      const expected = this.#model(account).topUp(topUp)
-      this.#same('topUp', topUp, await this.#ledger.topUp(topUp), expected)
-    }
-  }
-
-  async #move(): Promise<void> {
-    const account = this.#pick([...this.#models.keys()])
-    await this.#sweep()
-    const roll = this.#random()
-    if (roll < 0.28) await this.#enter(account)
-    else if (roll < 0.45) await this.#hold()
-    else if (roll < 0.49) await this.#raise()
-    else if (roll < 0.64) await this.#settle(account)
-    else if (roll < 0.66) await this.#waive()
-    else if (roll < 0.71) await this.#leave()
-    else if (roll < 0.75) await this.#renew()
-    else if (roll < 0.78) await this.#topUp(account)
-    else if (roll < 0.79) await this.#adjust(account)
-    else if (roll < 0.82) await this.#limit(account, this.#pick(['k1', 'k2', 'k3', ACCOUNT]))
-    else if (roll < 0.96) await this.#wait()
-    else await this.#look(account)
-  }
-
-  async #enter(account: string): Promise<void> {
-    const key = this.#pick(['k1', 'k1', 'k2', 'k3'])
-    const model = this.#model(account)
-    const known = Math.max(1, model.keys.get(key)!.revision)
-    const revision = known + this.#pick([0, 0, 0, 0, 0, 0, 0, 0, 1, -1])
-    const running = model.calls.filter((call) => call.key === key)
-    const again = running.length > 0 && this.#chance(0.03)
-    const request = again ? this.#pick(running).request : `req_${this.#step}`
-    const accountRevision = Math.max(0, model.own.revision + this.#pick([0, 0, 0, 0, 0, 0, 1, -1]))
-    const entry: AdmissionRequest = {
-      request,
-      account,
-      key,
-      revision,
-      accountRevision,
-      freeTier: FREE_TIER,
-    }
-    const before = this.#chance(0.1) ? await this.#state(account) : undefined
-    const entered = await this.#ask(entry)
-    // Neither a repetition nor a refusal changes anything.
-    if (before && (again || !entered.ok))
-      this.#same('state', account, await this.#state(account), before)
-    if (entered.ok || !('retryAfterMs' in entered) || entered.why === 'concurrency') return
-    if (this.#chance(0.3)) await this.#retry(entry, entered.retryAfterMs)
-  }
-
-  /** The rate admits after Retry-After, and not a millisecond earlier. */
-  async #retry(entry: AdmissionRequest, retryAfterMs: number): Promise<void> {
-    await this.#clock.advance(retryAfterMs - 1)
-    const early = await this.#ask({ ...entry, request: `${entry.request}_early` })
-    if (!early.ok && early.why === 'expired') return
-    this.#claim(rateRefuses(early), 'admitted before Retry-After')
-    await this.#clock.advance(1)
-    const late = await this.#ask({ ...entry, request: `${entry.request}_late` })
-    this.#claim(!rateRefuses(late), 'refused after Retry-After')
-  }
-
-  async #ask(entry: AdmissionRequest): Promise<Admission> {
-    const { account, key, request } = entry
-    const model = this.#model(account)
-    const again = model.calls.some((call) => call.request === request)
-    const expected = model.enter(entry, this.#clock.now())
-    const entered = await this.#ledger.enter(entry)
-    // For a repeated call, an engine may answer with another time.
-    const blank = again && entered.ok ? { at: 0, lease: 0 } : {}
-    this.#same('enter', entry, { ...entered, ...blank }, { ...expected, ...blank })
-    if (!entered.ok || again) return entered
-    const { at } = entered
-    this.#calls.push({ account, key, request, at, day: dayOf(at), state: 'entered' })
-    for (const part of [key, ACCOUNT]) {
-      const { entries, limits } = model.of(part)
-      const { rpm = Infinity, concurrency = Infinity } = limits ?? {}
-      this.#claim(recent(entries, at).length <= rpm, `more admissions in a minute than ${rpm}`)
-      this.#claim(model.running(part) <= concurrency, `more running calls than ${concurrency}`)
-    }
-    return entered
-  }
-
-  async #hold(): Promise<void> {
-    const call = this.#some((call) =>
-      this.#runs(call) ? call.state === 'entered' || this.#chance(0.1) : this.#chance(0.01),
-    )
-    if (!call) return
-    const { account, key, request, at } = call
-    const model = this.#model(account)
-    const before = this.#chance(0.1) ? await this.#state(account) : undefined
-    const first = !model.calls.some((known) => known.request === request && known.held)
-    const left = model.balance > model.held ? model.balance - model.held : 1n
-    const all = model.balance > 0n ? model.balance : 1n
-    const amount = bounded(this.#pick([0n, this.#amount(), left, all]))
-    const ceiling = bounded(amount + this.#pick([0n, this.#amount(), left]))
-    const exposure = this.#pick([
-      NO_EXPOSURE,
-      { share: 0.25, most: parsePico('10') },
-      { share: this.#random(), most: this.#amount() },
-    ])
-    const figures = holdOf(amount, ceiling, exposure)
-    const hold: HoldRequest = { request, account, key, at, ...figures, free: this.#chance(0.5) }
-    const alone = { account: model.ceilings() === 0n, key: model.ceilings(key) === 0n }
-    const expected = model.hold(hold, this.#clock.now())
-    const held = await this.#ledger.hold(hold)
-    this.#same('hold', hold, held, expected)
-    if (held.ok) {
-      Object.assign(call, { day: held.day, state: 'held' })
-      // A call without a ceiling is admitted whatever runs: its cost is beyond every bound.
-      if (first && held.billed && ceiling > 0n) this.#bind(hold, held.day, alone)
-      return
-    }
-    if (before) this.#same('state', account, await this.#state(account), before)
-    if (held.why === 'credits') {
-      const { balance } = await this.#ledger.account(account)
-      this.#claim(balance <= 0n, 'refused for credits with money left')
-    }
-    if (held.why === 'cap') {
-      const of = held.of === 'account' ? ACCOUNT : key
-      const spend = (await this.#ledger.key(account, of))[held.scope]
-      this.#claim(spend >= model.of(of).limits!.cap!.amount, 'refused for the cap below the cap')
-    }
-    call.state = 'over'
-    if (held.why === 'held' || this.#chance(0.8)) await this.#end(call)
-  }
-
-  async #settle(account: string): Promise<void> {
-    const call = this.#chance(0.02)
-      ? this.#stranger(account)
-      : this.#some((call) => call.state === 'held' || this.#chance(0.02))
-    if (!call) return
-    const { state: _, at, ...what } = call
-    // The day of the hold is charged, even if the caller sends another.
-    if (this.#runs(call) && call.state === 'held') what.day = this.#pick([what.day, '20200101'])
-    const { balance: left } = this.#model(call.account)
-    const some = this.#pick([0n, this.#amount(), this.#amount()])
-    const cost = bounded(left > 0n && this.#chance(0.05) ? left : some)
-    const settlement: Settlement = { ...what, cost, usage: usageAt(at) }
-    const expected = this.#model(call.account).settle(settlement)
-    this.#same('settle', settlement, await this.#ledger.settle(settlement), expected)
-    if (this.#chance(0.2)) {
-      const again = await this.#ledger.settle(settlement)
-      this.#same('settle again', settlement, again, { ...expected, state: 'duplicate' })
-    }
-    this.#checkOverrun(call, expected, cost)
-  }
-
-  /**
-   * Waives a settlement while it is on its way. It is booked with 0; if the engine has booked it by then, that stands and is
-   * counted.
-   */
-  async #waive(): Promise<void> {
-    const call = this.#some((call) => call.state === 'held' && this.#runs(call))
-    if (!call) return
-    const { state: _, at, ...what } = call
-    const { account, key, request } = call
-    const settlement: Settlement = { ...what, cost: this.#amount(), usage: usageAt(at) }
-    const { conflicts } = this.#ledger
-    this.#note('settle and waive', settlement)
-    const [settled, waived] = await Promise.all([
-      this.#ledger.settle(settlement),
-      this.#ledger.waive({ account, key, request }),
-    ])
-    while (this.#ledger.health().outbox > 0) await new Promise((resolve) => setImmediate(resolve))
-    const rows = (await collect(this.#ledger.usage(account))).filter(
-      (row) => row.kind === 'usage' && row.request === request,
-    )
-    const [{ cost, usage }] = rows as [LedgerRow]
-    const stands = cost > 0n
-    this.#same('rows', request, [rows.length, waived.cost], [1, 0n])
-    this.#same('waived row', request, cost, stands ? settlement.cost : 0n)
-    this.#same('outcome', request, usage?.outcome, stands ? 'completed' : 'failed')
-    this.#same('conflicts', request, this.#ledger.conflicts - conflicts, stands ? 1 : 0)
-    // A cost that was confirmed is the cost that is booked.
-    if (settled.state !== 'deferred') this.#same('confirmed', request, settled.cost, cost)
-    const again = await this.#ledger.waive({ account, key, request })
-    this.#same('waive again', request, again.state, 'duplicate')
-    this.#checkOverrun(call, this.#model(account).settle({ ...settlement, cost }), cost)
-  }
-
-  #checkOverrun(call: WalkCall, expected: Settled, cost: Pico): void {
-    call.state = 'over'
-    const bound = this.#bounds.get(call.account)!
-    if (expected.state === 'charged') exceed(bound, call.request, cost)
-    const { balance } = expected
-    this.#claim(-balance <= bound.most, `balance overrun by more than ${bound.most}`)
-    for (const part of [call.key, ACCOUNT]) {
-      const ofCap = this.#capBounds.get(`${call.account} ${part}`)
-      if (!ofCap) continue
-      const { cap, day } = ofCap
-      if (expected.state === 'charged') exceed(ofCap, call.request, cost)
-      const spent = this.#model(call.account).spend(part, cap.scope, day)
-      this.#claim(spent - cap.amount <= ofCap.most, `cap overrun by more than ${ofCap.most}`)
-    }
-  }
-
-  /** Starts the bounds of the overrun anew, with the call that was just admitted. */
-  #bind(hold: HoldRequest, day: string, alone: { account: boolean; key: boolean }): void {
-    const { account, key, request, exposure } = hold
-    const model = this.#model(account)
-    const risk = (of: Pico) => {
-      const part = BigInt(Math.floor(exposure.share * Number(of)))
-      return part < exposure.most ? part : exposure.most
-    }
-    const ceilings = new Map(model.calls.map((call) => [call.request, call.held?.ceiling ?? 0n]))
-    const paidIn = -sum(model.rows.filter(({ kind }) => kind === 'top-up'))
-    const bind = (lone: boolean, of: Pico): Bound =>
-      // A lone call may cost what it likes; calls beside others are bound by their ceilings.
-      lone
-        ? { most: 0n, ceilings: new Map([...ceilings, [request, 0n]]) }
-        : { most: risk(of), ceilings: new Map(ceilings) }
-    this.#bounds.set(account, bind(alone.account, paidIn))
-    for (const [of, lone] of [
-      [key, alone.key],
-      [ACCOUNT, alone.account],
-    ] as const) {
-      const cap = model.of(of).limits?.cap
-      if (cap) this.#capBounds.set(`${account} ${of}`, { ...bind(lone, cap.amount), cap, day })
-    }
-  }
-
-  async #raise(): Promise<void> {
-    const call = this.#some(({ state }) => state === 'held' || this.#chance(0.05))
-    if (!call) return
-    const { account, key, request } = call
-    const model = this.#model(account)
-    const held = model.calls.find((known) => known.request === request)?.held
-    const { amount = 0n, ceiling = 0n } = held ?? {}
-    const from = this.#chance(0.9) ? amount : this.#amount()
-    const more = from + this.#amount()
-    const to = this.#pick([ceiling, more < ceiling ? more : ceiling, more])
-    const raise: Raise = { account, key, request, from, to }
-    this.#note('raise', raise)
-    model.raise(raise)
-    await this.#ledger.raise(raise)
-    if (this.#chance(0.1)) await this.#ledger.raise(raise)
-  }
-
-  /** A call that the ledger has never admitted. */
-  #stranger(account: string): WalkCall {
-    const at = this.#clock.now()
-    const request = `req_stranger_${this.#step}`
-    return { account, key: 'k1', request, at, day: dayOf(at), state: 'over' }
-  }
-
-  async #leave(): Promise<void> {
-    const call = this.#some((call) => call.state !== 'held' || this.#chance(0.2))
-    if (call) await this.#end(call)
-  }
-
-  async #end(call: WalkCall): Promise<void> {
-    const { account, key, request } = call
-    const slot = call.state === 'entered' && this.#chance(0.5) ? { slot: call.at } : {}
-    this.#note('leave', { ...call, ...slot })
-    this.#model(account).leave(request, slot.slot)
-    await this.#ledger.leave({ account, key, request, ...slot })
-    call.state = 'over'
-  }
-
-  async #renew(): Promise<void> {
-    const calls = this.#calls.slice(-25).filter(() => this.#chance(0.3))
-    this.#note('renew', calls)
-    for (const { account, request } of calls) {
-      const call = this.#model(account).calls.find((call) => call.request === request)
-      if (call) call.expiresAt = this.#clock.now() + LEASE_MS
-    }
-    await this.#ledger.renew(calls.map(({ account, key, request }) => ({ account, key, request })))
-  }
-
-  async #topUp(account: string): Promise<void> {
-    const model = this.#model(account)
-    // Some accounts stay unpaid for a while.
-    if (!model.paid && this.#chance(0.85)) return
-    const amount = bounded(this.#amount() + (this.#chance(0.1) ? parsePico('20000') : 0n))
-    const topUp = { account, amount, reference: `invoice_${Math.floor(this.#random() * 40)}` }
-    const expected = model.topUp(topUp)
-    this.#same('topUp', topUp, await this.#ledger.topUp(topUp), expected)
-    this.#claim((await this.#ledger.account(account)).paid, 'a top-up did not end the free tier')
-  }
-
-  async #adjust(account: string): Promise<void> {
-    const amount = this.#amount() * this.#pick([1n, -1n])
-    const reference = `ticket_${Math.floor(this.#random() * 10)}`
-    const adjustment = { account, amount, reference, reason: 'a correction' }
-    const expected = this.#model(account).adjust(adjustment)
-    this.#same('adjust', adjustment, await this.#ledger.adjust(adjustment), expected)
-    // What calls that run may cost has been admitted by the balance before.
-    if (expected.state === 'charged' && amount < 0n) this.#bounds.get(account)!.most -= amount
-  }
-
-  async #limit(account: string, id: string): Promise<void> {
-    const cap = {
-      amount: this.#amount() * 5n,
-      scope: this.#pick(['lifetime', 'day', 'month'] as const),
-    }
-    const expiresAt = this.#clock.now() + Math.floor(this.#random() * 200_000)
-    const limits: KeyLimits = {
-      disabled: this.#chance(id === ACCOUNT ? 0.04 : 0.1),
-      ...((id !== ACCOUNT || this.#chance(0.5)) && {
-        rpm: 1 + Math.floor(this.#random() * 12),
-        concurrency: 1 + Math.floor(this.#random() * 6),
-      }),
-      ...(id !== ACCOUNT && this.#chance(0.15) ? { expiresAt } : {}),
-      ...(this.#chance(0.5) ? { cap } : {}),
-    }
-    const key = this.#model(account).of(id)
-    const revision = Math.max(1, key.revision + this.#pick([-1, 0, 1, 2, 2, 2]))
-    this.#note('limits', { account, id, limits, revision })
-    if (revision >= key.revision) Object.assign(key, { limits, revision })
-    // Calls that run were admitted under another cap.
-    this.#capBounds.delete(`${account} ${id}`)
-    await this.#ledger.limits(account, id, limits, revision)
-  }
-
-  async #wait(): Promise<void> {
-    const now = this.#clock.now()
-    const roll = this.#random()
-    let ms = Math.floor(this.#random() * 1500)
-    if (roll > 0.7) ms = Math.floor(this.#random() * 20_000)
-    if (roll > 0.9) ms = Math.floor(this.#random() * 90_000)
-    const calls = [...this.#models.values()].flatMap((model) => model.calls)
-    const early = this.#pick([0, 1])
-    if (roll > 0.93 && calls.length > 0) ms = this.#pick(calls).expiresAt - now - early
-    if (roll > 0.97) ms = nextDay(now) - now - early
-    if (roll > 0.995) ms = nextMonth(now) - now - early
-    this.#note('wait', ms)
-    await this.#clock.advance(Math.max(0, ms))
-  }
-
-  /** The engine's sums equal those of the model. */
-  async #look(account: string): Promise<void> {
-    const model = this.#model(account)
-    const { balance, held, paid } = model
-    const day = dayOf(this.#clock.now())
-    const keys = [...model.keys.keys(), ACCOUNT].map((key) => ({
-      lifetime: model.spend(key, 'lifetime', day),
-      day: model.spend(key, 'day', day),
-      month: model.spend(key, 'month', day),
-      inFlight: model.running(key),
-    }))
-    const expected = { account: { balance, available: balance - held, paid }, keys }
-    this.#same('look', account, await this.#state(account), expected)
-  }
-
-  /** Compares the rows with those of the model and with the sums, and runs the engine's own verification. */
-  async #audit(): Promise<void> {
-    await this.#sweep()
-    for (const [account, model] of this.#models) {
-      const rows = await collect(this.#ledger.usage(account))
-      this.#claim(
-        rows.every(({ seq }, i) => i === 0 || seq < rows[i - 1]!.seq),
-        'rows out of order',
-      )
-      this.#same('money rows', account, plain(rows.toReversed()), plain(model.rows))
-      this.#same('orphans', account, orphans(rows), orphans(model.rows))
-      const { balance } = await this.#ledger.account(account)
-      this.#same('balance of the rows', account, balance, -sum(rows))
-      const from = Math.floor(this.#random() * rows.length)
-      const page = await collect(this.#ledger.usage(account, rows[from]?.seq))
-      this.#same('page', account, page, rows.slice(from + 1))
-      this.#same('verify', account, await this.#ledger.verify(account), [])
-    }
-  }
-
-  /** Has the engine release expired leases, which it does at the next admission at the latest. */
-  async #sweep(): Promise<void> {
-    for (const [account, { calls }] of this.#models) {
-      if (!calls.some((call) => call.expiresAt <= this.#clock.now())) continue
-      await this.#ask({ request: 'req_0', account, key: 'k1', revision: 0, freeTier: FREE_TIER })
-    }
-  }
-
-  #model(account: string): Model {
-    return this.#models.get(account)!
-  }
-
-  async #state(account: string): Promise<unknown> {
-    const keys = ['k1', 'k2', 'k3', ACCOUNT].map((key) => this.#ledger.key(account, key))
-    return { account: await this.#ledger.account(account), keys: await Promise.all(keys) }
-  }
-
-  #runs({ account, request }: WalkCall): boolean {
-    return this.#model(account).calls.some((call) => call.request === request)
-  }
-
-  #some(wanted: (call: WalkCall) => boolean): WalkCall | undefined {
-    const calls = this.#calls.slice(-25).filter(wanted)
-    return calls.length === 0 ? undefined : this.#pick(calls)
-  }
-
-  #pick<T>(items: readonly T[]): T {
-    return items[Math.floor(this.#random() * items.length)]!
-  }
-
-  #chance(probability: number): boolean {
-    return this.#random() < probability
-  }
-
-  /** From 1 pico-dollar to 100 USD, or to the most of one booking, evenly distributed over the orders of magnitude. */
-  #amount(): Pico {
-    return bounded(BigInt(Math.floor(10 ** (this.#random() * (this.#wide ? 19 : 14)))))
-  }
-
-  #same(what: string, input: unknown, actual: unknown, expected: unknown): void {
-    this.#note(what, input)
-    if (isDeepStrictEqual(actual, expected)) return
-    this.#fail(`${what} answered ${inspect(actual)}\nexpected ${inspect(expected)}`)
-  }
-
-  #claim(holds: boolean, broken: string): void {
-    if (!holds) this.#fail(broken)
-  }
-
-  #note(what: string, input: unknown): void {
-    this.#trail.push([this.#step, this.#clock.now(), what, input])
-    if (this.#trail.length > 40) this.#trail.shift()
-  }
-
-  #fail(what: string): never {
-    const trail = this.#trail.map((line) => inspect(line, { breakLength: Infinity })).join('\n')
-    throw new Error(`seed ${this.#seed}, step ${this.#step}: ${what}\nlast calls:\n${trail}`)
-  }
-}
-
 /** Stands still until it is advanced. Starts some days before the end of a month. */
 export class ManualClock implements TestClock {
   #now = Date.UTC(2026, 0, 28, 22, 58, 30)
@@ -2246,10 +1523,6 @@ export class ManualClock implements TestClock {
   }
 }
 
-function rateRefuses(entered: Admission): boolean {
-  return !entered.ok && (entered.why === 'rpm' || entered.why === 'day')
-}
-
 async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
   const list: T[] = []
   for await (const item of items) list.push(item)
@@ -2260,45 +1533,6 @@ function usageAt(at: number): UsageRow {
   return { at, endpoint: 'chat', model: 'vendor/model', outcome: 'completed', lines: [] }
 }
 
-function recent(entries: readonly number[], now: number): number[] {
-  return entries.filter((at) => now - at < MINUTE_MS)
-}
-
-function rateOf(entries: readonly number[], limit: number, now: number): RateStatus {
-  const minute = recent(entries, now)
-  const resetMs = minute.length === 0 ? 0 : minute.at(-1)! + MINUTE_MS - now
-  return { limit, remaining: Math.max(0, limit - minute.length), resetMs }
-}
-
-function waitOf(entries: readonly number[], limit: number, now: number): number {
-  const nth = recent(entries, now).at(-limit)
-  return nth === undefined ? 0 : nth + MINUTE_MS - now
-}
-
-function sum(rows: readonly { readonly cost: Pico }[]): Pico {
-  return rows.reduce((total, row) => total + row.cost, 0n)
-}
-
-/** Rows without orphans, whose place among the others depends on the engine. */
-function plain(rows: readonly (LedgerRow | ModelRow)[]): unknown[] {
-  const booked = rows.filter((row) => row.kind !== 'orphan')
-  return booked.map(({ kind, request, key, cost }) => ({ kind, request, key, cost }))
-}
-
-function orphans(rows: readonly (LedgerRow | ModelRow)[]): string[] {
-  const orphaned = rows.filter((row) => row.kind === 'orphan')
-  return orphaned.map((row) => row.request).sort()
-}
-
-function inWindow(rowDay: string | undefined, scope: CapScope, day: string): boolean {
-  const digits = { lifetime: 0, month: 6, day: 8 }[scope]
-  return rowDay?.slice(0, digits) === day.slice(0, digits)
-}
-
-function dayOf(time: number): string {
-  return new Date(time).toISOString().slice(0, 10).replaceAll('-', '')
-}
-
 function nextDay(time: number): number {
   return (Math.floor(time / DAY_MS) + 1) * DAY_MS
 }
@@ -2306,16 +1540,4 @@ function nextDay(time: number): number {
 function nextMonth(time: number): number {
   const date = new Date(time)
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1)
-}
-
-/** Marsaglia's xorshift with 32 bits, a seeded random generator. */
-function randomOf(seed: number): () => number {
-  let state = seed >>> 0 || 1
-  return () => {
-    state ^= state << 13
-    state ^= state >>> 17
-    state ^= state << 5
-    state >>>= 0
-    return state / 2 ** 32
-  }
 }

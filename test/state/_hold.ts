@@ -10,6 +10,7 @@ export function holdOf(
   expected: Pico,
   ceiling = expected,
   exposure = NO_EXPOSURE,
-): Pick<HoldRequest, 'expected' | 'ceiling' | 'exposure'> {
-  return { expected, ceiling, exposure }
+): Pick<HoldRequest, 'expected' | 'ceiling' | 'exposure' | 'model' | 'tokens'> {
+  const tokens = { expected: 0, ceiling: 0 }
+  return { expected, ceiling, exposure, model: 'vendor/model', tokens }
 }

@@ -16,7 +16,7 @@ import type { KeyLimits, Lease, Ledger } from '../../src/state/ledger/ledger.ts'
 export const START = Date.UTC(2026, 4, 15, 6)
 const RENEW_MS = 10_000
 const EXPOSURE = { share: 0.25, most: parsePico('10') }
-const FREE_TIER = { rpm: 1, perDay: 1, concurrency: 1 }
+const FREE_TIER = { rpm: 1, concurrency: 1 }
 const MODEL = 'vendor/model'
 const PRICES = compilePrices({ prompt: '0.0000025', completion: '0.00001' })
 
@@ -176,7 +176,7 @@ export class Account {
       disabled: false,
       rpm: 1_000_000,
       concurrency: 1_000_000,
-      ...(cap !== undefined && { cap: { amount: cap, scope: 'lifetime' as const } }),
+      ...(cap !== undefined && { counted: [{ id: 'cap.lifetime', value: cap }] }),
     }
     const keys = cap === undefined ? ['k0', 'k1', 'k2', 'k3', 'k4'] : ['k0']
     for (const key of keys) await ledger.limits(this.#id, key, limits, 1)
@@ -222,13 +222,15 @@ export class Account {
     const isAlone = this.#running.size + this.#pending === 0
     this.#pending++
     const epoch = ++this.#epoch
-    const hold = { ...lease, at: entered.at, expected, ceiling, exposure: EXPOSURE, free: false }
+    const money = { expected, ceiling, exposure: EXPOSURE }
+    const of = { model: 'vendor/model', tokens: { expected: 0, ceiling: 0 }, free: false }
+    const hold = { ...lease, at: entered.at, ...money, ...of }
     const held = await ledger.hold(hold)
     this.#pending--
     const cost = costOf(draw)
     if (!held.ok) {
       await ledger.leave(lease)
-      if (held.why === 'credits' || held.why === 'cap') {
+      if (held.why === 'credits' || held.why === 'limit') {
         this.#emptied = true
         return 'over'
       }

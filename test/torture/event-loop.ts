@@ -61,7 +61,7 @@ async function pace(each: (n: number) => void): Promise<number> {
 /** One call, as far as the ledger sees it; then tells how long the settlement took. */
 async function call(ledger: SqliteLedger, request: string, took: number[]): Promise<void> {
   const lease = { ...ACCOUNT, request }
-  const freeTier = { rpm: 1, perDay: 1, concurrency: 1 }
+  const freeTier = { rpm: 1, concurrency: 1 }
   const entered = ledger.enter({ ...lease, revision: 1, freeTier })
   if (!entered.ok) throw new Error(`refused: ${entered.why}`)
   const held = ledger.hold({ ...lease, at: entered.at, ...holdOf(100n), free: false })

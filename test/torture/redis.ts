@@ -29,7 +29,7 @@ const REPEATS = 0.15
 const PATIENCE_MS = 60_000
 const ACCOUNTS = Array.from({ length: 8 }, (_, i) => `acct_${i}`)
 const LIMITS = { disabled: false, rpm: 100_000_000, concurrency: 1_000_000 }
-const FREE_TIER = { rpm: 1, perDay: 1, concurrency: 1 }
+const FREE_TIER = { rpm: 1, concurrency: 1 }
 const USAGE: UsageRow = {
   at: Date.now(),
   endpoint: '/v1/chat/completions',

@@ -6,11 +6,17 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import * as v from 'valibot'
-import { formatPico, MAX_AMOUNT, parsePico } from '../../money/money.ts'
+import { formatPico, MAX_AMOUNT, parsePico, type Pico } from '../../money/money.ts'
 import { PRICE_INDEX, priceKey } from '../../state/prices.ts'
 import type { Records } from '../../state/records.ts'
 import { toLine } from '../../state/ledger/items.ts'
-import { ACCOUNT, type Ledger, type LedgerItem } from '../../state/ledger/ledger.ts'
+import {
+  ACCOUNT,
+  type KeyLimits,
+  type Ledger,
+  type LedgerItem,
+  type LimitsItem,
+} from '../../state/ledger/ledger.ts'
 import { packageVersion } from '../../gateway/version.ts'
 import { isObject } from '../../errors/checks.ts'
 import { toConfigIssues } from '../../errors/issues.ts'
@@ -109,6 +115,8 @@ const version = v.pipe(v.string(VERSION_OF_PRICES), v.regex(/^[0-9a-f]{16}$/, VE
 
 const sha256 = v.pipe(v.string('64 hex digits'), v.regex(/^[0-9a-f]{64}$/, '64 hex digits'))
 const owned = { account: name, key: name }
+const LIMIT_ID =
+  /^(?:rpm|concurrency|(?:cap|requests|tokens)\.(?:minute|5h|day|week|month|lifetime))(?:\.[0-9a-f]{8})?$/
 
 const items = v.variant('kind', [
   v.strictObject({ kind: v.literal('account'), account: name, paid: flag }),
@@ -120,13 +128,40 @@ const items = v.variant('kind', [
       expiresAt: v.optional(moment),
       rpm: v.optional(least1),
       concurrency: v.optional(least1),
+      // Exports of earlier releases have one cap.
       cap: v.optional(
         v.strictObject({ amount: sum, scope: v.picklist(['lifetime', 'day', 'month']) }),
+      ),
+      counted: v.optional(
+        v.array(
+          v.strictObject({
+            id: v.pipe(text, v.regex(LIMIT_ID, 'the name of a limit')),
+            value: sum,
+            models: v.optional(v.array(text)),
+            raised: v.optional(v.strictObject({ value: sum, until: moment })),
+          }),
+        ),
       ),
     }),
     revision: count,
   }),
-  v.strictObject({ kind: v.literal('total'), ...owned, day, rows: least1, cost: sum }),
+  v.strictObject({
+    kind: v.literal('total'),
+    ...owned,
+    team: v.optional(recordId),
+    day,
+    rows: least1,
+    cost: sum,
+  }),
+  v.strictObject({
+    kind: v.literal('counter'),
+    account: name,
+    owner: name,
+    id: v.pipe(text, v.regex(LIMIT_ID, 'the name of a limit')),
+    window: v.pipe(text, v.regex(/^(?:-|\d{6,15})$/, 'the name of a window')),
+    settled: sum,
+    reset: sum,
+  }),
   v.strictObject({
     kind: v.literal('base'),
     account: name,
@@ -164,6 +199,8 @@ const items = v.variant('kind', [
       tag: v.optional(text),
       user: v.optional(text),
       gateway: v.optional(text),
+      team: v.optional(recordId),
+      counted: v.optional(text),
       reported: v.optional(v.record(v.string(), v.unknown())),
     }),
     unfolded: v.optional(v.literal(true)),
@@ -212,6 +249,7 @@ const records: Readonly<Record<string, v.GenericSchema>> = {
   account: v.looseObject({ id: recordId, name: text, createdAt: moment }),
   prices: v.looseObject({}),
   hash: v.strictObject({ account: recordId, key: recordId }),
+  team: v.looseObject({ id: recordId, account: recordId, name: text, createdAt: moment }),
   key: v.looseObject({
     id: recordId,
     account: recordId,
@@ -224,7 +262,7 @@ const records: Readonly<Record<string, v.GenericSchema>> = {
   }),
 }
 const RECORD_KEY =
-  /^(?:index:(?:accounts|prices|keys:[a-z0-9_-]{1,64})|prices:[0-9a-f]{16}|(?:account|key):[a-z0-9_-]{1,64}|hash:[0-9a-f]{64})$/
+  /^(?:index:(?:accounts|prices|(?:keys|teams):[a-z0-9_-]{1,64})|prices:[0-9a-f]{16}|(?:account|key|team):[a-z0-9_-]{1,64}|hash:[0-9a-f]{64})$/
 
 /** Parses and checks a line. @param number counted from 1; line 1 has to be the header. @throws LineError */
 function readLine(text: string, number: number): Line {
@@ -237,7 +275,7 @@ function readLine(text: string, number: number): Line {
   if (line.kind === 'usage')
     return { ...line, usage: known.usage as NonNullable<typeof line.usage> }
   if (line.kind === 'record') readRecord(line, number)
-  return line
+  return line.kind === 'limits' ? withList(line) : line
 }
 
 /** A line without the members that it marks as optional and that are not known here; undefined for a whole line. */
@@ -251,6 +289,16 @@ function withoutOptional(value: Members): Members | undefined {
     ([name]) => name in known.entries || !unknown.includes(name),
   )
   return Object.fromEntries(entries)
+}
+
+/** Limits of an earlier release have one cap in place of a list. */
+function withList(line: LimitsItem & { limits: { cap?: { amount: Pico; scope: string } } }): Line {
+  const { cap, ...limits } = line.limits
+  if (!cap) return line
+  return {
+    ...line,
+    limits: { ...limits, counted: [{ id: `cap.${cap.scope}`, value: cap.amount }] },
+  }
 }
 
 type Members = { readonly [name: string]: unknown }
@@ -384,21 +432,40 @@ export async function* exportLines(
 }
 
 /** An item as releases of schema 8 read it; undefined for one that says nothing there. @throws RangeError */
-function asVersion1(item: LedgerItem): LedgerItem | undefined {
-  if (item.kind === 'base') return undefined
+function asVersion1(item: LedgerItem): object | undefined {
+  if (item.kind === 'counter' || item.kind === 'base') return undefined
+  const cap = item.kind === 'limits' ? capOf(item.limits) : undefined
   // The move to schema 9 makes limits of each account, which limit nothing.
   if (item.kind === 'limits' && item.key === ACCOUNT && item.revision === 0) return undefined
   if ('actor' in item) {
     const { actor: _, ...rest } = item
     return rest
   }
-  const sum =
-    item.kind === 'total' ? item.cost : item.kind === 'limits' ? item.limits.cap?.amount : 0n
-  if (sum === undefined || sum <= MAX_AMOUNT) return item
+  const sum = item.kind === 'total' ? item.cost : item.kind === 'limits' ? cap?.amount : 0n
+  if (item.kind === 'usage' && item.usage) {
+    const { team: _, counted: __, ...usage } = item.usage
+    return { ...item, usage }
+  }
+  if (sum === undefined || sum <= MAX_AMOUNT) {
+    if (item.kind !== 'limits') return item
+    const { counted: _, ...limits } = item.limits
+    return { ...item, limits: { ...limits, ...(cap && { cap }) } }
+  }
   const what = item.kind === 'total' ? `the total of ${item.day}` : 'the cap'
   throw new RangeError(
     `${what} of account ${item.account}, key ${'key' in item ? item.key : ''} is above ${most} USD: only version 2 has it`,
   )
+}
+
+/** The one cap that limits of schema 8 have. @throws RangeError for limits that they cannot have */
+function capOf({ counted = [] }: KeyLimits) {
+  const [first] = counted
+  if (!first) return undefined
+  const [, scope] = /^cap\.(lifetime|day|month)$/.exec(first.id) ?? []
+  if (counted.length > 1 || !scope || first.raised) {
+    throw new RangeError('a list of limits cannot be written: only version 2 has it')
+  }
+  return { amount: first.value, scope }
 }
 
 /**
@@ -491,6 +558,9 @@ async function* recordsOf(records: Records): AsyncGenerator<RecordLine> {
   yield* indexLine('accounts', accounts)
   for (const account of accounts) {
     yield* await find(`account:${account}`)
+    const teams = await records.list(`teams:${account}`)
+    yield* indexLine(`teams:${account}`, teams)
+    for (const id of teams) yield* await find(`team:${id}`)
     const keys = await records.list(`keys:${account}`)
     yield* indexLine(`keys:${account}`, keys)
     for (const id of keys) {

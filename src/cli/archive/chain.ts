@@ -33,7 +33,7 @@ export async function checkExport(file: string, seals: readonly Seal[]) {
   try {
     const source = await open(file)
     for await (const item of readItems(source.readLines())) {
-      if (item.kind === 'limits' || item.kind === 'total') continue
+      if (item.kind === 'limits' || item.kind === 'total' || item.kind === 'counter') continue
       const check = checkOf(item.account)
       if (item.kind === 'account') continue
       if (item.kind === 'base') {

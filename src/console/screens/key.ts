@@ -86,7 +86,7 @@ function Overview({ row }: { readonly row: KeyRow }) {
     <div class="columns">
       <section class="panel" aria-label="Limits">
         <header><h2>Limits</h2></header>
-        <div class="panel-body"><${Limits} limits=${row.limits ?? []} /></div>
+        <div class="panel-body"><${Limits} limits=${row.limit_status ?? []} /></div>
       </section>
       <section class="panel" aria-label="Settings">
         <header><h2>Settings</h2></header>

@@ -1,5 +1,7 @@
 /** `GET /v1/key` and `/v1/credits`: answers about the caller itself. */
-import { limitsOfKey } from '../../accounts/accounts.ts'
+import { limitStatus, zoneOf } from '../../accounts/limits.ts'
+import type { Limit, Usd } from '../../server/admin/resources/limit.ts'
+import { ruleOf } from '../../state/ledger/zone.ts'
 import type { Config } from '../../config/config.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
 import type { HolderKey } from '../../server/admin/resources/key.ts'
@@ -10,44 +12,51 @@ export const key: GetRoute = {
   authenticated: true,
   cacheControl: 'no-store',
   async answer({ admission, runtime }) {
-    const { key, account } = admission
+    const { key, team, account } = admission
     const entered = admission.entered!
-    const { accounts, ledger, config, answers } = runtime
-    const [spend, [totals], rates] = await Promise.all([
-      ledger.key(account.id, key.id),
-      ledger.balances([account.id]),
-      ledger.rates(account.id, key.id),
-    ])
-    const limits = accounts.effectiveLimits(key, entered.paid, config.defaults.freeTier)
+    const { ledger, config, answers } = runtime
+    const zone = zoneOf(account, config.defaults)
+    const spend = await ledger.key(account.id, key.id, ruleOf(zone))
+    const limits = await limitStatus(ledger, { key, team, account }, config.defaults, entered.at)
+    const lowest = (unit: string, window: string | null) => {
+      const plain = limits.filter(
+        (one) => one.unit === unit && one.window === window && !one.models,
+      )
+      return Math.min(...plain.map(({ value }) => Number(value)))
+    }
     const cap = key.spendCap
-    const left = cap ? parsePico(cap.usd) - spend[cap.scope] : 0n
     const data: HolderKey = {
       key_id: key.id,
       account_id: account.id,
+      team_id: team?.id ?? null,
       free_tier: !entered.paid,
       spend_usd: usdJson(spend.lifetime),
-      rpm_limit: limits.rpm,
-      concurrency_limit: limits.concurrency,
+      rpm_limit: lowest('requests', 'minute'),
+      concurrency_limit: lowest('concurrent', null),
       spend_cap_usd: cap ? usdJson(parsePico(cap.usd)) : null,
       spend_cap_scope: cap?.scope ?? null,
-      spend_remaining_usd: cap ? usdJson(left > 0n ? left : 0n) : null,
+      spend_remaining_usd: leastLeft(limits),
       expires_at: key.expiresAt === undefined ? null : new Date(key.expiresAt).toISOString(),
-      limits: limitsOfKey({
-        key,
-        account,
-        defaults: config.defaults.limits,
-        freeTier: config.defaults.freeTier,
-        spend,
-        totals: totals!,
-        rates,
-        now: entered.at,
-      }),
+      time_zone: zone ?? 'UTC',
+      limits,
       ...(answers && { answer_cache: key.cache ?? 'model' }),
       tag: key.tag ?? null,
       log_content: takesContents(config) && key.logContent === true,
     }
     return JSON.stringify({ data })
   },
+}
+
+/** The least that is left of limits of money for all models; null where there are none. */
+function leastLeft(limits: readonly Limit[]): Usd | null {
+  const lefts = limits.filter(({ unit, models }) => unit === 'usd' && !models)
+  // An amount is a number, or its digits as they stand in JSON.
+  const amount = (one: Limit) => parsePico(JSON.stringify(one.left))
+  const least = lefts.reduce<Limit | undefined>(
+    (a, b) => (a && amount(a) <= amount(b) ? a : b),
+    undefined,
+  )
+  return least ? (least.left as Usd) : null
 }
 
 export const credits: GetRoute = {

@@ -2,11 +2,12 @@ import type { ResolvedKey } from '../../accounts/stored.ts'
 import { PLAY_PREFIX } from '../../access/credentials.ts'
 import { hashSecret, hasValidChecksum } from '../../accounts/secrets.ts'
 import { TooManyRequests, Unauthenticated, Unavailable } from '../../errors/errors.ts'
-import type { Admission, Admitted, RateStatus } from '../../state/ledger/ledger.ts'
+import type { Admission, Admitted } from '../../state/ledger/ledger.ts'
 import { shownAddress } from '../../observe/address.ts'
 import type { AuthFailure } from '../../observe/auth-failures.ts'
-import type { LimitName } from '../../observe/record.ts'
+import { limitHeader, refusalText } from '../../accounts/limits.ts'
 import { apiKeyIn } from '../caller.ts'
+import { leaseOf, noteLimit, setRateHeaders } from '../rates.ts'
 import type { Call, Stage } from '../pipeline.ts'
 
 /**
@@ -59,21 +60,18 @@ async function enterAgain(call: Call, played: boolean, reload: Reload): Promise<
 }
 
 /** Takes the answer of the ledger. @throws Unauthenticated, TooManyRequests, Unavailable where it refuses */
-function admitAs(
-  call: Call,
-  { key, account }: ResolvedKey,
-  played: boolean,
-  entered: Admission,
-): void {
+function admitAs(call: Call, known: ResolvedKey, played: boolean, entered: Admission): void {
   call.runtime.metrics.entered(entered.ok ? 'ok' : entered.why)
   if ('rate' in entered) setRateHeaders(call, entered.rate)
   if (entered.ok) {
-    call.made.admission = { key, account, played, entered }
+    call.made.admission = { ...known, played, entered }
     return
   }
-  call.made.admission = { key, account, played, limit: limitOf(entered) }
-  if (entered.why === 'disabled' || entered.why === 'expired') note(call, entered.why, key.start)
-  throw refusalOf(entered)
+  call.made.admission = { ...known, played }
+  if (entered.why === 'disabled' || entered.why === 'expired') {
+    note(call, entered.why, known.key.start)
+  }
+  throw refusalOf(call, entered)
 }
 
 /** The key of a play token, if it is as it was when the token was made. */
@@ -84,20 +82,15 @@ async function playedKey({ runtime, incoming }: Call, token: string): Promise<Re
   return known?.key.revision === played?.revision ? known : null
 }
 
-function limitOf(refused: Exclude<Admission, Admitted>): LimitName | undefined {
-  if (refused.why === 'day') return 'tier.day'
-  return 'rate' in refused ? `${refused.of}.${refused.why}` : undefined
-}
-
 /** @param refused whether the client is told to come again: the call does not count in the rate limit then */
 function leave(
   { runtime, id }: Call,
-  { account, key }: Call['admission'],
+  { account, key, team }: Call['admission'],
   { at }: Admitted,
   refused: boolean,
 ): void | Promise<void> {
   const slot = refused ? { slot: at } : {}
-  return runtime.ledger.leave({ account: account.id, key: key.id, request: id, ...slot })
+  return runtime.ledger.leave({ ...leaseOf(id, { account, key, team }), ...slot })
 }
 
 /**
@@ -108,11 +101,10 @@ function admit(call: Call, known: ResolvedKey | null): Admission | Promise<Admis
   const { ledger, config } = call.runtime
   if (!known) return ledger.confirm().then(() => refuseUnknown(call))
   return ledger.enter({
-    request: call.id,
-    account: known.account.id,
-    key: known.key.id,
+    ...leaseOf(call.id, known),
     revision: known.key.revision,
     accountRevision: known.account.revision,
+    ...(known.team && { teamRevision: known.team.revision }),
     freeTier: config.defaults.freeTier,
   })
 }
@@ -146,7 +138,7 @@ function note({ runtime, id, incoming }: Call, why: AuthFailure, start?: string)
   runtime.authFailures.failed({ scope: 'api', requestId: id, why, start, address })
 }
 
-function refusalOf(refused: Exclude<Admission, Admitted>): Error {
+function refusalOf(call: Call, refused: Exclude<Admission, Admitted>): Error {
   switch (refused.why) {
     case 'stale':
       return new Unavailable('service_unavailable', 'The API key is being changed right now.')
@@ -154,47 +146,24 @@ function refusalOf(refused: Exclude<Admission, Admitted>): Error {
       return new Unauthenticated(
         refused.of === 'key'
           ? 'The API key is disabled.'
-          : 'The account of this API key is disabled.',
+          : `The ${refused.of} of this API key is disabled.`,
       )
     case 'expired':
       return new Unauthenticated('The API key has expired.')
     case 'concurrency':
-      return new TooManyRequests(
-        'too_many_concurrent',
-        `Too many requests are running at once for ${OWNERS[refused.of]}.`,
-      )
-    case 'rpm':
-      return new TooManyRequests(
-        'rate_limited',
-        refused.of === 'account'
-          ? `Rate limit of ${refused.rate.limit} requests per minute of this account reached.`
-          : `Rate limit of ${refused.rate.limit} requests per minute reached.`,
-        refused.retryAfterMs,
-      )
-    case 'day':
-      return new TooManyRequests(
-        'rate_limited',
-        'The daily request limit of the free tier is reached; it starts anew at midnight UTC.',
-        refused.retryAfterMs,
-      )
+    case 'rpm': {
+      const { why, of, value, retryAfterMs } = refused
+      const counted = { value: BigInt(value), used: BigInt(value) }
+      const kind =
+        why === 'rpm'
+          ? ({ unit: 'requests', window: 'minute' } as const)
+          : ({ unit: 'concurrent' } as const)
+      const limit = { of, name: why, ...kind, ...counted }
+      noteLimit(call, limit, limitHeader(limit))
+      const text = refusalText(limit)
+      return why === 'rpm'
+        ? new TooManyRequests('rate_limited', text, retryAfterMs)
+        : new TooManyRequests('too_many_concurrent', text)
+    }
   }
-}
-
-/** The owner of a limit, for a message. */
-const OWNERS = { key: 'this key', account: 'this account', tier: 'this account' } as const
-
-function setRateHeaders(call: Call, rate: RateStatus): void {
-  const { headers } = call
-  headers['cache-control'] = 'no-store'
-  headers['x-ratelimit-limit-requests'] = String(rate.limit)
-  headers['x-ratelimit-remaining-requests'] = String(rate.remaining)
-  headers['x-ratelimit-reset-requests'] = durationOf(rate.resetMs)
-}
-
-/** A duration in OpenAI's form: `120ms`, `1.5s`, `1m0s`. */
-function durationOf(ms: number): string {
-  const whole = Math.max(0, Math.ceil(ms))
-  if (whole < 1000) return `${whole}ms`
-  if (whole < 60_000) return `${whole / 1000}s`
-  return `${Math.floor(whole / 60_000)}m${Math.ceil((whole % 60_000) / 1000)}s`
 }

@@ -1,7 +1,12 @@
 import { performance } from 'node:perf_hooks'
 import { tierRefusal } from '../../models/allowlist.ts'
 import { Forbidden, PaymentRequired, TooManyRequests, Unavailable } from '../../errors/errors.ts'
-import type { HoldRequest, HoldResult, HoldGranted } from '../../state/ledger/ledger.ts'
+import type {
+  HoldGranted,
+  HoldRequest,
+  HoldResult,
+  RefusedLimit,
+} from '../../state/ledger/ledger.ts'
 import type { Pico } from '../../money/money.ts'
 import {
   HoldGrowth,
@@ -13,7 +18,9 @@ import {
 } from '../../money/holds.ts'
 import { instructionsOf, NO_POLICY } from '../../policy/policy.ts'
 import { searchOf } from '../native.ts'
-import type { LimitName } from '../../observe/record.ts'
+import { limitBounds, limitHeader, refusalText, zoneOf } from '../../accounts/limits.ts'
+import { ruleOf } from '../../state/ledger/zone.ts'
+import { leaseOf, noteLimit, setTokenHeaders } from '../rates.ts'
 import { runningRow } from '../call-record.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import { RESULT_TOKENS, searchPrice } from '../../search/search.ts'
@@ -95,9 +102,9 @@ export const hold: Stage = {
     const estimate = estimateOf(call)
     admission.estimate = estimate
     const figures = figuresOf(call, estimate)
-    const wanted = requestOf(call, target.model, figures)
+    const wanted = requestOf(call, target.model, estimate, figures)
     const decide = (held: HoldResult) => {
-      const waits = !held.ok && held.why === 'held' && runtime.config.billing.patience > 0
+      const waits = isWaiting(held) && runtime.config.billing.patience > 0
       return waits ? patient(call, wanted, held, figures) : take(call, held, figures)
     }
     const held = runtime.ledger.hold(wanted)
@@ -116,20 +123,25 @@ export const hold: Stage = {
  */
 function requestOf(
   { id: request, admission, runtime }: Call,
-  { freeTier }: Model,
-  { expected, ceiling }: Pick<HoldFigures, 'expected' | 'ceiling'>,
+  { id: model, freeTier }: Model,
+  estimate: Estimate,
+  figures: HoldFigures,
 ): HoldRequest {
-  const { account, key, entered } = admission
+  const { account, entered } = admission
+  const { defaults } = runtime.config
   const { hold: policy, exposure } = runtime.config.billing
+  const { expected, ceiling } = figures
   return {
-    request,
-    account: account.id,
-    key: key.id,
+    ...leaseOf(request, admission),
     at: entered!.at,
     expected,
     ceiling,
     exposure: policy === 'ceiling' ? NO_EXPOSURE : exposure,
     free: freeTier,
+    model,
+    tokens: tokensOf(estimate, figures),
+    zone: ruleOf(zoneOf(account, defaults)),
+    tierPerDay: defaults.freeTier.perDay,
   }
 }
 
@@ -146,7 +158,10 @@ async function rehold(call: Call, model: Model, share = 1): Promise<Error | unde
     target.model = asked
   }
   const part = share === 1 ? figures : partOf(figures, share)
-  const held = await runtime.ledger.hold({ ...requestOf(call, model, part), replaces: true })
+  const held = await runtime.ledger.hold({
+    ...requestOf(call, model, estimate, part),
+    replaces: true,
+  })
   runtime.metrics.held(heldAs(held))
   if (!held.ok) return refusalOf(call, held)
   admission.held = held
@@ -169,6 +184,20 @@ function heldAs(held: HoldResult) {
   return held.ok ? 'ok' : held.why === 'held' ? (`held_${held.by}` as const) : held.why
 }
 
+/** A call never waits inside for a number at once. */
+function isWaiting(held: HoldResult): boolean {
+  return !held.ok && held.why === 'held' && held.by !== 'concurrency'
+}
+
+/** Tokens of the prompt and of the answer, probably and at most. */
+function tokensOf({ expected, most, output }: Estimate, { outputTokens }: HoldFigures) {
+  const answer = output ? output.limit * output.choices : 0
+  return {
+    expected: Math.ceil((expected.promptTokens ?? 0) + Math.min(outputTokens, answer)),
+    ceiling: Math.ceil((most.promptTokens ?? 0) + answer),
+  }
+}
+
 /** The longest time between two questions to the ledger, in ms: other gateways settle too. */
 const ASK_AGAIN_MS = 250
 
@@ -187,7 +216,7 @@ async function patient(
   const scope = call.abortScope()
   let held = refused
   try {
-    while (!held.ok && held.why === 'held' && performance.now() < until) {
+    while (isWaiting(held) && performance.now() < until) {
       const leftMs = until - performance.now()
       await runtime.holds.settled.next(
         admission.account.id,
@@ -207,11 +236,9 @@ async function patient(
 function take(call: Call, held: HoldResult, figures: HoldFigures): void {
   const { admission, target, runtime } = call
   runtime.metrics.held(heldAs(held))
-  if (!held.ok) {
-    admission.limit = limitOf(held)
-    throw refusalOf(call, held)
-  }
+  if (!held.ok) throw refusalOf(call, held)
   admission.held = held
+  if (held.tokens) setTokenHeaders(call, held.tokens)
   admission.rehold = rehold.bind(undefined, call)
   // The prices are kept before the first charge by them; nothing waits for it.
   void runtime.prices.keep([target.model])
@@ -304,39 +331,25 @@ function growWith(call: Call, figures: HoldFigures): void {
 
 async function raise(call: Call, { from, to }: HoldStep): Promise<void> {
   const { id: request, runtime } = call
-  const { account, key } = call.admission
   runtime.metrics.raised()
-  await runtime.ledger.raise({ account: account.id, key: key.id, request, from, to })
-}
-
-function limitOf(refused: Exclude<HoldResult, HoldGranted>): LimitName | undefined {
-  switch (refused.why) {
-    case 'tier':
-      return 'tier.model'
-    case 'credits':
-      return 'balance'
-    case 'cap':
-      return `${refused.of}.cap.${refused.scope}`
-    case 'held':
-      return 'held'
-    case 'lost':
-      return undefined
-  }
+  await runtime.ledger.raise({ ...leaseOf(request, call.admission), from, to })
 }
 
 function refusalOf(call: Call, refused: Exclude<HoldResult, HoldGranted>): Error {
+  const { admission, runtime } = call
+  const zone = zoneOf(admission.account, runtime.config.defaults)
   switch (refused.why) {
     case 'tier':
-      return tierRefusal(call.runtime.catalog, call.target.model)
+      admission.limit = 'tier.model'
+      return tierRefusal(runtime.catalog, call.target.model)
     case 'credits':
+      admission.limit = 'balance'
+      call.headers['x-service-limit'] = 'balance'
       return new PaymentRequired('The balance of this account is used up. Add credits to go on.')
-    case 'cap':
-      return new Forbidden('key_limit_exceeded', capMessage(refused))
+    case 'limit':
+      return limitRefusal(call, refused, zone)
     case 'held':
-      return new TooManyRequests(
-        'too_many_concurrent',
-        'What is left of the money is set aside for calls that are still running.',
-      )
+      return heldRefusal(call, refused.limit, zone)
     case 'lost':
       return new Unavailable(
         'service_unavailable',
@@ -345,11 +358,31 @@ function refusalOf(call: Call, refused: Exclude<HoldResult, HoldGranted>): Error
   }
 }
 
-function capMessage({ of, scope, resetsAt }: Extract<HoldResult, { why: 'cap' }>): string {
-  if (scope === 'lifetime') return `The spend cap of this ${of} is reached.`
-  const when =
-    resetsAt === undefined ? '' : ` It starts anew at ${new Date(resetsAt).toISOString()}.`
-  return `The spend cap of this ${of} for this ${scope} (UTC) is reached.${when}`
+function limitRefusal(
+  call: Call,
+  { limit, at }: Extract<HoldResult, { why: 'limit' }>,
+  zone: string | undefined,
+): Error {
+  noteLimit(call, limit, limitHeader(limit, zone))
+  const text = refusalText(limit, zone)
+  if (limit.unit === 'usd' || limit.window === 'lifetime') {
+    return new Forbidden('key_limit_exceeded', text)
+  }
+  const { resetsAt = at } = limitBounds(limit, zone)
+  return new TooManyRequests('rate_limited', text, Math.max(1, resetsAt - at))
+}
+
+function heldRefusal(call: Call, limit: RefusedLimit | undefined, zone: string | undefined): Error {
+  if (!limit) {
+    call.admission.limit = 'held'
+    call.headers['x-service-limit'] = 'balance'
+    return new TooManyRequests(
+      'too_many_concurrent',
+      'What is left of the money is set aside for calls that are still running.',
+    )
+  }
+  noteLimit(call, limit, limitHeader(limit, zone))
+  return new TooManyRequests('too_many_concurrent', refusalText(limit, zone, true))
 }
 
 /** Characters of the last turn of an input, as far as judges read it; 1 for one that is media only. */

@@ -15,6 +15,7 @@ import {
 import { tierOf, versionOf, type Prices } from '../../money/prices.ts'
 import type { Charge } from '../charge.ts'
 import type { Call, Receipt, Stage } from '../pipeline.ts'
+import { leaseOf } from '../rates.ts'
 
 /**
  * Prices the meter when the answer ends, and books the sum when the call does: between booking and sending stands nothing that
@@ -123,13 +124,12 @@ class CallCharge implements Charge {
   #settlement(): Settlement {
     const call = this.#call
     const { id: request, path, admission, target, answer } = call
-    const { account, key } = admission
+    const { account } = admission
+    const { counted } = admission.held!
     const { deployment, meter, flags, reported } = answer
     const violated = this.#error?.code === 'policy_violation'
     return {
-      request,
-      account: account.id,
-      key: key.id,
+      ...leaseOf(request, admission),
       day: admission.held!.day,
       cost: this.#bill!.cost,
       usage: {
@@ -147,6 +147,8 @@ class CallCharge implements Charge {
         })),
         ...call.request.labels,
         gateway: call.runtime.gatewayId,
+        ...(admission.team && { team: admission.team.id }),
+        ...(counted !== undefined && { counted }),
         ...(this.#charged && { charged: this.#charged }),
         ...(this.#because && { because: this.#because }),
         ...(account.priceList !== undefined && { list: account.priceList }),
@@ -257,10 +259,9 @@ class Booking {
 
 /** Waives a charge without waiting: the client gets its error, whatever the ledger answers. */
 function waive({ id: request, admission, runtime }: Call): void {
-  const { account, key } = admission
   const { ledger, metrics, log } = runtime
   const waiving = async () => {
-    const { state, cost } = await ledger.waive({ request, account: account.id, key: key.id })
+    const { state, cost } = await ledger.waive(leaseOf(request, admission))
     if (state === 'deferred') metrics.waived()
     else if (cost > 0n) log.error(`${request} is charged although its answer was not sent`)
   }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Account } from '../../accounts/stored.ts'
-import { note, changing } from './audit.ts'
+import { note, audited, changing } from './audit.ts'
 import { requireRight } from '../../access/actors.ts'
 import {
   ACCOUNT_SETTINGS,
@@ -33,8 +33,10 @@ import {
   Unavailable,
 } from '../../errors/errors.ts'
 import { formatPico, parsePico, usdJson, type Pico } from '../../money/money.ts'
-import { type Settled, ACCOUNT } from '../../state/ledger/ledger.ts'
-import { limitsOfAccount } from '../../accounts/accounts.ts'
+import type { Settled } from '../../state/ledger/ledger.ts'
+import { limitsOf } from './limits.ts'
+import { zoneOf } from '../../accounts/limits.ts'
+import { ruleOf } from '../../state/ledger/zone.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { listAccounts } from './lists.ts'
 
@@ -137,7 +139,7 @@ function showAnswers({ runtime: { answers } }: AdminRequest): Answer {
 
 const ofAccounts = ({ runtime }: AdminRequest) => ({
   kind: 'account',
-  settings: accountSettings,
+  settings: audited(accountSettings),
   view: (account: Account) => wholeAccount(runtime, account),
 })
 
@@ -266,16 +268,17 @@ function explain(error: unknown, reference: string): never {
   throw new InvalidRequest('invalid_value', message, { param: 'usd' })
 }
 
-async function wholeAccount({ ledger, accounts }: Runtime, account: Account) {
-  const [totals] = await ledger.balances([account.id])
-  const rates = await ledger.rates(account.id, ACCOUNT)
+async function wholeAccount(runtime: Runtime, account: Account) {
+  const { ledger, accounts, config } = runtime
+  const zone = ruleOf(zoneOf(account, config.defaults))
+  const [totals] = await ledger.balances([account.id], () => zone)
   const keys = await accounts.listKeys(account.id)
   return accountView(
     account,
     totals!,
     {},
     {
-      limits: limitsOfAccount(account, totals!, rates, Date.now()),
+      limit_status: await limitsOf(runtime, { account }),
       keys: keys.map(({ id }) => id),
       key_count: keys.filter(({ archivedAt }) => archivedAt === undefined).length,
     },

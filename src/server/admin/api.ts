@@ -12,6 +12,8 @@ import { addSessionRoutes } from './session.ts'
 import { accountRoutes } from './accounts.ts'
 import { auditRoutes } from './audit.ts'
 import { keyRoutes } from './keys.ts'
+import { limitRoutes } from './limits.ts'
+import { teamRoutes } from './teams.ts'
 import { ledgerRoutes } from './ledger.ts'
 import { listRoutes } from './lists.ts'
 import { gatewayRoutes } from './gateways.ts'
@@ -87,9 +89,11 @@ export function adminApp(
       if (!route) throw wrongMethod(event.req.method, Object.keys(routes).join(', '))
       requireRight(actor, ...route.rights)
       const { searchParams: query } = event.url
-      const id = decoded(event.context.params?.id ?? '')
+      const { params } = event.context
+      const id = decoded(params?.id ?? '')
+      const name = decoded(params?.name ?? '')
       const { runtime } = gateway
-      const answer = await route.answer({ gateway, runtime, event, query, id, actor, auth })
+      const answer = await route.answer({ gateway, runtime, event, query, id, name, actor, auth })
       if (answer instanceof Response) return answer
       event.res.status = answer.status ?? 200
       for (const [name, value] of Object.entries(answer.headers ?? {})) {
@@ -127,6 +131,8 @@ export const ADMIN_ROUTES: Routes = {
   ...usageRoutes,
   ...ledgerRoutes,
   ...keyRoutes,
+  ...teamRoutes,
+  ...limitRoutes,
   ...overviewRoutes,
   ...auditRoutes,
   ...gatewayRoutes,

@@ -6,6 +6,7 @@ import type { AuditFilter } from '../../state/audit.ts'
 import type { Actor } from '../../access/actors.ts'
 import { checkParameters, readLimit, readMoment, wantsCsv } from '../../errors/query.ts'
 import { csvResponse } from './csv.ts'
+import type { LimitMembers } from './resources/limit.ts'
 import {
   CHANGE_COLUMNS,
   changeView,
@@ -134,6 +135,11 @@ function isPlain(value: unknown): value is object {
 }
 
 // Changes of objects that have a revision.
+
+/** Settings for the audit log: limits of the simple form are members of their own there, so the list has the others alone. */
+export const audited =
+  <Item extends LimitMembers>(settings: (item: Item) => object) =>
+  (item: Item) => ({ ...settings(item), limits: item.limits })
 
 /** How objects of one kind are recorded and shown. */
 interface Changing<Item extends RevisionChanged['current']> {

@@ -1,12 +1,13 @@
-import { limitsOfKey } from '../../accounts/accounts.ts'
+import { chainOf, limitsOf } from './limits.ts'
+import { zoneOf } from '../../accounts/limits.ts'
+import { ruleOf } from '../../state/ledger/zone.ts'
 import { toKeyChange, type Key } from '../../accounts/stored.ts'
 import { isAllowed, withIds, MAX_CANDIDATES } from '../../models/allowlist.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
-import { note, changing } from './audit.ts'
+import { note, audited, changing } from './audit.ts'
 import { requireJudge } from './policies.ts'
 import { keyChange, keySettings, newKey, rotation, keyView } from './resources/key.ts'
 import {
-  accountOf,
   bodyOf,
   idFromKey,
   REPLAYED,
@@ -29,7 +30,6 @@ export const keyRoutes: Routes = {
     PATCH: needs('keys', changeKey),
     DELETE: needs('keys', archiveKey),
   },
-  '/keys/:id/limits': { GET: needs('read', showLimits) },
   '/keys/:id/play': { POST: needs('keys', playKey) },
   '/keys/:id/rotate': { POST: needs('keys', rotateKey) },
 }
@@ -46,7 +46,7 @@ async function createKey(request: AdminRequest): Promise<Answer> {
   const id = given ?? made
   const wanted = { ...settingsOf(request.runtime, settings), id, name, sha256, start }
   requireJudge(request.runtime, wanted.policy)
-  const { key, secret } = await request.runtime.accounts.createKey(
+  const { key, secret, fromDefaults } = await request.runtime.accounts.createKey(
     request.id,
     wanted,
     request.actor.id,
@@ -56,7 +56,10 @@ async function createKey(request: AdminRequest): Promise<Answer> {
     object: `key:${key.id}`,
     after: keySettings(key),
   })
-  const data = await wholeKey(request.runtime, key)
+  const data = {
+    ...(await wholeKey(request.runtime, key)),
+    ...(fromDefaults.length > 0 && { from_defaults: fromDefaults }),
+  }
   return { status: 201, body: sha256 === undefined ? { data, key: secret } : { data } }
 }
 
@@ -66,7 +69,7 @@ async function showKey({ runtime, id }: AdminRequest): Promise<Answer> {
   const data = {
     ...(await wholeKey(runtime, key)),
     last_used_at: lastUsedAt(used, id),
-    limits: await limitsOf(runtime, key),
+    limit_status: await limitsOf(runtime, await chainOf(runtime, 'key', id)),
   }
   return { body: { data } }
 }
@@ -81,20 +84,6 @@ async function playKey(request: AdminRequest): Promise<Answer> {
   const expires_at = new Date(expiresAt).toISOString()
   await note(request, { action: 'key.play', object: `key:${id}`, after: { expires_at } })
   return { status: 201, body: { data: { token, expires_at } } }
-}
-
-async function showLimits({ runtime, id }: AdminRequest): Promise<Answer> {
-  return { body: { data: await limitsOf(runtime, await keyOf(runtime, id)) } }
-}
-
-async function limitsOf(runtime: Runtime, key: Key) {
-  const account = await accountOf(runtime, key.account)
-  const [totals] = await runtime.ledger.balances([account.id])
-  const { limits: defaults, freeTier } = runtime.config.defaults
-  const spend = await runtime.ledger.key(account.id, key.id)
-  const rates = await runtime.ledger.rates(account.id, key.id)
-  const money = { spend, totals: totals!, rates }
-  return limitsOfKey({ key, account, defaults, freeTier, ...money, now: Date.now() })
 }
 
 async function changeKey(request: AdminRequest): Promise<Answer> {
@@ -121,7 +110,7 @@ async function rotateKey(request: AdminRequest): Promise<Answer> {
 
 const ofKeys = ({ runtime }: AdminRequest) => ({
   kind: 'key',
-  settings: keySettings,
+  settings: audited(keySettings),
   view: (key: Key) => wholeKey(runtime, key),
 })
 
@@ -136,7 +125,10 @@ async function keyOf({ accounts }: Runtime, id: string): Promise<Key> {
 
 /** A key with its settings, and warnings about settings without effect. */
 async function wholeKey(runtime: Runtime, key: Key) {
-  const spend = await runtime.ledger.key(key.account, key.id)
+  const { timeZone } = runtime.config.defaults
+  const account = await runtime.accounts.account(key.account)
+  const zone = account ? zoneOf(account, { timeZone }) : undefined
+  const spend = await runtime.ledger.key(key.account, key.id, ruleOf(zone))
   return { ...keyView(key, spend, {}), warnings: await warningsOf(key, runtime) }
 }
 

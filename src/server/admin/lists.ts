@@ -1,3 +1,6 @@
+import { zoneOf } from '../../accounts/limits.ts'
+import type { Account } from '../../accounts/stored.ts'
+import { ruleOf } from '../../state/ledger/zone.ts'
 import type { DirectoryView, ListedAccount, ListedKey } from '../../accounts/directory.ts'
 import type { ListedMoney } from '../../accounts/listed-money.ts'
 import { checkParameters, readLimit, wantsCsv, wrongQuery } from '../../errors/query.ts'
@@ -104,7 +107,10 @@ async function keyRows(runtime: Runtime, some: readonly ListedKey[], now: number
     runtime,
     records.map(({ id, account }) => ({ account, key: id })),
   )
-  const spends = await Promise.all(records.map(({ id, account }) => ledger.key(account, id)))
+  const zones = await zonesOf(runtime, new Set(records.map(({ account }) => account)))
+  const spends = await Promise.all(
+    records.map(({ id, account }) => ledger.key(account, id, zones.get(account))),
+  )
   return records.map((key, i) => {
     const state = stateOf({ ...key, archived: key.archivedAt !== undefined }, now)
     return { ...keyView(key, spends[i]!, { state }), last_used_at: lastUsedAt(used, key.id) }
@@ -130,8 +136,18 @@ function moneyOf({ listedMoney, runtime }: Gateway): ListedMoney {
   return listedMoney
 }
 
-function totalsOf({ ledger }: Runtime, some: readonly { readonly id: string }[]) {
-  return ledger.balances(some.map(({ id }) => id))
+function totalsOf({ ledger, config }: Runtime, some: readonly Account[]) {
+  const zones = new Map(some.map((one) => [one.id, ruleOf(zoneOf(one, config.defaults))]))
+  return ledger.balances(
+    some.map(({ id }) => id),
+    (id) => zones.get(id),
+  )
+}
+
+/** The time zones of some accounts, as rules. */
+async function zonesOf({ accounts, config }: Runtime, ids: ReadonlySet<string>) {
+  const stored = await accounts.accountsOf([...ids])
+  return new Map(stored.map((one) => [one.id, ruleOf(zoneOf(one, config.defaults))]))
 }
 
 /** The states that a list shows; without a filter all but archived ones. */

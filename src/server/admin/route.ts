@@ -25,6 +25,8 @@ export interface AdminRequest {
   readonly event: H3Event
   readonly query: URLSearchParams
   readonly id: string
+  /** The segment `:name` of the path; empty without one. */
+  readonly name: string
   readonly actor: Actor
   readonly auth: AdminAuth
 }

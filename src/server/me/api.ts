@@ -15,7 +15,7 @@ import {
 } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { change, invite } from '../admin/members.ts'
-import { changing, note } from '../admin/audit.ts'
+import { audited, changing, note } from '../admin/audit.ts'
 import { keySettings, keyView, newKey, rotation } from '../admin/resources/key.ts'
 import { invitation, memberChange, memberView } from '../admin/resources/member.ts'
 import { moment, name } from '../admin/resources/settings.ts'
@@ -170,7 +170,7 @@ async function playKey(request: MemberRequest): Promise<Answer> {
 
 const ofKeys = ({ runtime }: MemberRequest) => ({
   kind: 'key',
-  settings: keySettings,
+  settings: audited(keySettings),
   view: (key: Key) => viewOf(runtime, key),
 })
 

@@ -19,281 +19,40 @@ import {
   type RatesUsed,
   type RateStatus,
   type RequestId,
-  type Settlement,
-  type Exposure,
+  type Lease,
   type FreeTierLimits,
   type LimitOwner,
-  type Discrepancy,
-  type LedgerRow,
-  type CapScope,
-  type RateUse,
+  type CounterView,
+  type RefusedLimit,
+  TIER,
+  teamKey,
 } from './ledger.ts'
-
-// Time, and the windows in which the ledger counts: admissions by the last minute; spend by lifetime, UTC day and UTC month.
-
-export const DAY_MS = 86_400_000
-
-/**
- * An engine's clock. The operator can set calendar time back. Steady time then goes on from its last value, so that rate
- * logs and leases neither freeze nor forget.
- */
-export class Clock {
-  readonly #now: () => number
-  #last = -Infinity
-  #setBackMs = 0
-  #dayNumber = NaN
-  #dayName = ''
-
-  constructor(now: () => number = () => Date.now()) {
-    this.#now = now
-  }
-
-  /** Calendar time, ms since epoch. */
-  now(): number {
-    const now = this.#now()
-    if (now < this.#last) this.#setBackMs += this.#last - now
-    this.#last = now
-    return now
-  }
-
-  /** The steady time of a moment that `now` has just returned. */
-  steady(now: number): number {
-    return now + this.#setBackMs
-  }
-
-  /** UTC day of a moment, `YYYYMMDD`. */
-  day(now: number): string {
-    const number = Math.floor(now / DAY_MS)
-    if (number !== this.#dayNumber) {
-      this.#dayNumber = number
-      this.#dayName = dayOf(now)
-    }
-    return this.#dayName
-  }
-}
-
-/** UTC day of a moment, ms since epoch, as `YYYYMMDD`. */
-export function dayOf(moment: number): string {
-  return new Date(moment).toISOString().slice(0, 10).replaceAll('-', '')
-}
-
-/** @returns `lifetime`, the day itself, or its month `YYYYMM`. @param day UTC, `YYYYMMDD` */
-export function windowOf(scope: CapScope, day: string): string {
-  if (scope === 'lifetime') return scope
-  return scope === 'day' ? day : day.slice(0, 6)
-}
-
-/** A scope with the end of its window, ms since epoch; `lifetime` has no end. @param now ms since epoch */
-export function windowEnd(
-  scope: CapScope,
-  now: number,
-): { readonly scope: CapScope; readonly resetsAt?: number } {
-  if (scope === 'lifetime') return { scope }
-  if (scope === 'day') return { scope, resetsAt: now - (now % DAY_MS) + DAY_MS }
-  const date = new Date(now)
-  return { scope, resetsAt: Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1) }
-}
-
-const MINUTE_MS = 60_000
-/** Admissions per minute up to which a log is exact; above, a list of times would cost too much memory. */
-const EXACT_ENTRIES = 6000
-/** Sixty whole seconds and the current one: with sixty buckets, part of the oldest second would not be counted. */
-const BUCKETS = 61
-
-/** A sliding log of the last minute: exact for limits up to EXACT_ENTRIES, with a resolution of one second above. */
-class RateLog {
-  #entries: Ring | Buckets = new Ring()
-
-  /** Time until a request would be admitted; 0 when it would be now. */
-  waitMs(now: number, limit: number): number {
-    return this.#entries.waitMs(now, limit)
-  }
-
-  rate(now: number, limit: number): RateStatus {
-    const { count, resetMs } = this.used(now)
-    return { limit, remaining: Math.max(0, limit - count), resetMs }
-  }
-
-  used(now: number): RateUse {
-    return { count: this.#entries.count(now), resetMs: this.#entries.resetMs(now) }
-  }
-
-  push(now: number, limit: number): void {
-    const exact = limit <= EXACT_ENTRIES
-    // The new form has room for all entries: a request was admitted, so the log holds fewer than `limit`.
-    if (exact !== this.#entries instanceof Ring) {
-      const entries = exact ? new Ring() : new Buckets()
-      for (const time of this.#entries.times(now)) entries.push(time)
-      this.#entries = entries
-    }
-    this.#entries.push(now)
-  }
-
-  remove(time: number): void {
-    this.#entries.remove(time)
-  }
-}
-
-/** Exact times in a ring buffer, which grows to the largest number of admissions within a minute. */
-class Ring {
-  /** The length is a power of two, so that a mask wraps positions. */
-  #times = new Float64Array(16)
-  #end = 0
-  #size = 0
-
-  count(now: number): number {
-    while (this.#size > 0 && now - this.#times[this.#at(this.#size)]! >= MINUTE_MS) this.#size--
-    return this.#size
-  }
-
-  waitMs(now: number, limit: number): number {
-    return this.count(now) < limit ? 0 : this.#times[this.#at(limit)]! + MINUTE_MS - now
-  }
-
-  resetMs(now: number): number {
-    return this.count(now) === 0 ? 0 : this.#times[this.#at(1)]! + MINUTE_MS - now
-  }
-
-  push(time: number): void {
-    if (this.#size === this.#times.length) {
-      const times = new Float64Array(2 * this.#size)
-      times.set([...this.times(-Infinity)])
-      this.#times = times
-      this.#end = this.#size
-    }
-    this.#times[this.#end] = time
-    this.#end = this.#at(0, 1)
-    this.#size++
-  }
-
-  remove(time: number): void {
-    let n = 1
-    while (n <= this.#size && this.#times[this.#at(n)]! > time) n++
-    if (n > this.#size || this.#times[this.#at(n)] !== time) return
-    for (; n > 1; n--) this.#times[this.#at(n)] = this.#times[this.#at(n - 1)]!
-    this.#end = this.#at(1)
-    this.#size--
-  }
-
-  *times(now: number): Generator<number> {
-    for (let n = this.count(now); n >= 1; n--) yield this.#times[this.#at(n)]!
-  }
-
-  /** Index of the n-th newest entry, or of an entry that many places `after` it. */
-  #at(n: number, after = 0): number {
-    return (this.#end - n + after) & (this.#times.length - 1)
-  }
-}
-
-/** Counts per second. Never admits more than a Ring would, and may refuse for up to a second longer. */
-class Buckets {
-  readonly #counts = new Uint32Array(BUCKETS)
-  #total = 0
-  #second = 0
-
-  count(now: number): number {
-    const second = Math.floor(now / 1000)
-    for (let s = Math.max(this.#second + 1, second - BUCKETS + 1); s <= second; s++) {
-      this.#total -= this.#counts[s % BUCKETS]!
-      this.#counts[s % BUCKETS] = 0
-    }
-    this.#second = Math.max(this.#second, second)
-    return this.#total
-  }
-
-  waitMs(now: number, limit: number): number {
-    let left = this.count(now)
-    if (left < limit) return 0
-    let second = this.#second - BUCKETS + 1
-    while ((left -= this.#counts[second % BUCKETS]!) >= limit) second++
-    return leavesAt(second) - now
-  }
-
-  resetMs(now: number): number {
-    if (this.count(now) === 0) return 0
-    let second = this.#second
-    while (this.#counts[second % BUCKETS] === 0) second--
-    return leavesAt(second) - now
-  }
-
-  push(time: number): void {
-    this.count(time)
-    this.#counts[Math.floor(time / 1000) % BUCKETS]!++
-    this.#total++
-  }
-
-  remove(time: number): void {
-    const second = Math.floor(time / 1000)
-    if (second <= this.#second - BUCKETS || this.#counts[second % BUCKETS] === 0) return
-    this.#counts[second % BUCKETS]!--
-    this.#total--
-  }
-
-  *times(now: number): Generator<number> {
-    this.count(now)
-    for (let second = this.#second - BUCKETS + 1; second <= this.#second; second++) {
-      const time = Math.min(now, second * 1000 + 999)
-      for (let n = this.#counts[second % BUCKETS]!; n > 0; n--) yield time
-    }
-  }
-}
-
-/** Moment when every entry of a second is at least a minute old. */
-function leavesAt(second: number): number {
-  return (second + BUCKETS) * 1000
-}
-
-/** Days, and months, for which a key's spend is kept. A cap needs one of each, late settlements a few more. */
-const KEPT_WINDOWS = 40
-
-/** A key's spend in one window; `held` belongs to running calls. */
-interface WindowSpend {
-  settled: Pico
-  held: Pico
-}
-
-/** A key's part of an account book: its limits, its admissions and its spend. */
-class KeyBook {
-  readonly id: string
-  limits: KeyLimits | undefined = undefined
-  revision = -Infinity
-  running = 0
-  /** Sum of the ceilings of its running calls, over all windows. */
-  ceilings: Pico = 0n
-  readonly log = new RateLog()
-  readonly lifetime: WindowSpend = { settled: 0n, held: 0n }
-  readonly #days = new Map<string, WindowSpend>()
-  readonly #months = new Map<string, WindowSpend>()
-
-  constructor(id: string) {
-    this.id = id
-  }
-
-  window(name: string): WindowSpend {
-    if (name === 'lifetime') return this.lifetime
-    const windows = name.length === 6 ? this.#months : this.#days
-    const existing = windows.get(name)
-    if (existing) return existing
-    const spend = { settled: 0n, held: 0n }
-    windows.set(name, spend)
-    // Drops the earliest window, not the oldest entry: a dropped window can then never come back and count from zero.
-    if (windows.size > KEPT_WINDOWS) windows.delete([...windows.keys()].sort()[0]!)
-    return spend
-  }
-
-  /** The lifetime, day and month windows of a day. */
-  windows(day: string): readonly [lifetime: WindowSpend, day: WindowSpend, month: WindowSpend] {
-    return [this.lifetime, this.window(day), this.window(windowOf('month', day))]
-  }
-
-  *named(): Generator<readonly [name: string, spend: WindowSpend]> {
-    yield ['lifetime', this.lifetime]
-    yield* this.#days
-    yield* this.#months
-  }
-}
-
-// Bounds on the calls of an account beside its balance: caps with their spend, limits over all keys, the exposure.
+import {
+  addToCounter,
+  exposed,
+  isReached,
+  isTerminal,
+  KeyBook,
+  lastOf,
+  nearestTokens,
+  newCounter,
+  refusedBy,
+  standingOf,
+  waitsAt,
+  type Counter,
+  type Standing,
+} from './key-book.ts'
+import type { RateLog } from './rate-log.ts'
+import { addRunning, addTo, counterName, ownersOf, spendName } from './sums.ts'
+import { appliesTo, counterEntry, countersIn, kindOf, type Counts } from './limit-list.ts'
+import {
+  currentWindow,
+  windowOf,
+  type CapScope,
+  type Clock,
+  type Moment,
+  type ZoneRule,
+} from './windows.ts'
 
 /** Retry-After of a refusal that ends as soon as another call does. */
 export const RETRY_MS = 1000
@@ -301,17 +60,7 @@ export const RETRY_MS = 1000
 /** A call is `tight` while fewer than this many of its ceilings are left of the balance or the cap. */
 export const TIGHT_CEILINGS = 32n
 
-interface CappedSpend {
-  readonly of: KeyBook
-  readonly cap: NonNullable<KeyLimits['cap']>
-  readonly spend: WindowSpend
-}
-
-function cappedSpend(of: KeyBook, day: string): CappedSpend[] {
-  const cap = of.limits?.cap
-  return cap ? [{ of, cap, spend: of.window(windowOf(cap.scope, day)) }] : []
-}
-
+/** A rate or a number at once, of the owner that has the lowest. */
 interface SharedLimits {
   readonly rpm: number
   readonly rpmOf: LimitOwner
@@ -331,12 +80,6 @@ function sharedLimits(
     concurrency: Math.min(concurrency, tierCalls),
     concurrencyOf: concurrency <= tierCalls ? 'account' : 'tier',
   }
-}
-
-/** The smaller of the two amounts of an exposure. The share is a double, and so is its product. */
-function exposed({ share, most }: Exposure, of: Pico): Pico {
-  const part = BigInt(Math.floor(share * Number(of)))
-  return part < most ? part : most
 }
 
 // Checks of requests to a ledger.
@@ -369,94 +112,6 @@ export const NOTHING_SPENT: KeySpend = { lifetime: 0n, day: 0n, month: 0n, inFli
 export const NO_RATES_USED: RatesUsed = {
   key: { count: 0, resetMs: 0 },
   account: { count: 0, resetMs: 0 },
-  today: 0,
-}
-
-/** What a row, or the sum of several of a kind, key and day, adds to the sums of its account. */
-interface Costing {
-  readonly kind: LedgerRow['kind']
-  readonly key?: string | null | undefined
-  readonly day?: string | null | undefined
-  readonly cost: Pico
-}
-
-const SCOPES = ['lifetime', 'day', 'month'] as const
-
-/** Name of the spend of a key, or of {@link ACCOUNT}, in a window. */
-export function spendName(key: string, window: string): string {
-  return `spend of ${key === ACCOUNT ? 'the account' : `key ${key}`}, ${window}`
-}
-
-/** Days, and months, before the present one whose spend is kept for calls that are booked late. */
-const KEPT_BEFORE = 3
-
-/** The first windows of spend that are kept: a day `YYYYMMDD`, a month `YYYYMM`. Reports have all of them. @param now ms since epoch */
-export function firstKept(now: number): readonly [day: string, month: string] {
-  const date = new Date(now)
-  const month = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - KEPT_BEFORE)
-  return [dayOf(now - KEPT_BEFORE * DAY_MS), windowOf('month', dayOf(month))]
-}
-
-/** The sums without spend of windows that are not kept. @param sums by names of {@link spendName}, which end with the window */
-export function withoutDropped(
-  sums: ReadonlyMap<string, Pico>,
-  [day, month]: readonly [day: string, month: string],
-): Map<string, Pico> {
-  const isKept = (what: string) => {
-    const window = what.slice(what.lastIndexOf(' ') + 1)
-    return !/^\d+$/.test(window) || window >= (window.length === month.length ? month : day)
-  }
-  return new Map([...sums].filter(([what]) => isKept(what)))
-}
-
-export function addTo(sums: Map<string, Pico>, name: string, amount: Pico): void {
-  sums.set(name, (sums.get(name) ?? 0n) + amount)
-}
-
-/** Adds the cost of a row. @param row with the charged `day`, if there is one */
-export function addCost(sums: Map<string, Pico>, { kind, key, day, cost }: Costing): void {
-  addTo(sums, 'balance', -cost)
-  if (kind === 'top-up') addTo(sums, 'paid in', -cost)
-  if (key && day) addSpend(sums, key, day, cost)
-}
-
-/** Adds a running call. @param held its money, if it holds any */
-export function addRunning(
-  sums: Map<string, Pico>,
-  key: string,
-  held?: { readonly amount: Pico; readonly ceiling: Pico; readonly day: string },
-): void {
-  addTo(sums, `calls of key ${key}`, 1n)
-  if (!held) return
-  addTo(sums, 'held', held.amount)
-  addTo(sums, 'ceilings', held.ceiling)
-  addTo(sums, `ceilings of key ${key}`, held.ceiling)
-  addSpend(sums, key, held.day, held.amount, 'held, ')
-}
-
-/** Stored sums of an account that differ from recomputed ones; an absent recomputed sum is 0. */
-export function compareSums(
-  account: string,
-  stored: Iterable<readonly [what: string, amount: Pico]>,
-  recomputed: ReadonlyMap<string, Pico>,
-): Discrepancy[] {
-  return [...stored].flatMap(([what, amount]) => {
-    const sum = recomputed.get(what) ?? 0n
-    return amount === sum ? [] : [{ account, what, stored: amount, recomputed: sum }]
-  })
-}
-
-/** Adds an amount to the three windows of a day, for a key and its account. @param prefix of the sums' names */
-function addSpend(
-  sums: Map<string, Pico>,
-  key: string,
-  day: string,
-  amount: Pico,
-  prefix = '',
-): void {
-  for (const id of [key, ACCOUNT]) {
-    for (const scope of SCOPES) addTo(sums, prefix + spendName(id, windowOf(scope, day)), amount)
-  }
 }
 
 /** Answer for an unknown account or key, and for a lower revision. */
@@ -469,6 +124,7 @@ const NO_CREDITS: HoldResult = { ok: false, why: 'credits' }
 interface RunningCall {
   readonly request: RequestId
   readonly key: KeyBook
+  readonly team: KeyBook | undefined
   /** Calendar time of the admission. */
   readonly at: number
   /** Steady time of its entry in the rate logs; undefined once that entry was removed. */
@@ -482,7 +138,19 @@ interface Held {
   amount: Pico
   readonly ceiling: Pico
   readonly granted: HoldGranted
+  readonly reserved: readonly Reserved[]
 }
+
+/** A part of a counter that a running call has. */
+interface Reserved {
+  readonly counter: Counter
+  readonly window: string
+  readonly isMoney: boolean
+  expected: bigint
+  readonly ceiling: bigint
+}
+
+const NOTHING_RESERVED: readonly Reserved[] = []
 
 /**
  * One account. Every method takes constant time, but for the sweep of expired leases, which is linear in their number.
@@ -496,10 +164,12 @@ export class AccountBook {
   paidIn: Pico = 0n
   /** Limits, spend, ceilings and admissions over all keys. */
   readonly #own = new KeyBook(ACCOUNT)
-  /** Admissions on one day, while the account was unpaid. */
-  #admissions = 0
-  #admissionsDay = ''
-  readonly #keys = new Map<string, KeyBook>([[ACCOUNT, this.#own]])
+  /** What is counted of the account while it is unpaid. */
+  readonly #tier = new KeyBook(TIER)
+  readonly #keys = new Map<string, KeyBook>([
+    [ACCOUNT, this.#own],
+    [TIER, this.#tier],
+  ])
   /** Running calls in the order in which their leases expire. */
   readonly #calls = new Map<RequestId, RunningCall>()
   /** Steady time before which no lease expires. */
@@ -522,31 +192,31 @@ export class AccountBook {
     const limits = key?.limits
     if (!limits || entry.revision < key.revision) return STALE
     if ((entry.accountRevision ?? 0) < this.#own.revision) return STALE
+    const team = entry.team === undefined ? undefined : this.key(teamKey(entry.team))
+    if (team && (entry.teamRevision ?? 0) < team.revision) return STALE
     if (limits.disabled) return { ok: false, why: 'disabled', of: 'key' }
     if (limits.expiresAt !== undefined && now >= limits.expiresAt) return EXPIRED
+    if (team?.limits?.disabled) return { ok: false, why: 'disabled', of: 'team' }
     if (this.#own.limits?.disabled) return { ok: false, why: 'disabled', of: 'account' }
     const tier = this.paid ? undefined : entry.freeTier
-    const shared = sharedLimits(this.#own.limits, tier)
+    const logs = this.#logs(key, team, tier)
     const running = this.#calls.get(entry.request)
     if (running) {
-      const rate = this.#rate(key, limits, shared, time)
+      const rate = nearestOf(logs, time)
       const lease = now + running.expiresAt - time
       return { ok: true, at: running.at, lease, paid: this.paid, rate }
     }
-    const refusal = this.#refusal(key, limits, { ...shared, perDay: tier?.perDay }, now, time)
+    const refusal = this.#refusal(logs, key, team, tier, time)
     if (refusal) return refusal
-    key.log.push(time, limits.rpm ?? Infinity)
-    if (shared.rpm !== Infinity) this.#own.log.push(time, shared.rpm)
-    if (tier) {
-      this.#admissions = this.#admissionsOn(now) + 1
-      this.#admissionsDay = this.#clock.day(now)
-    }
+    for (const { log, limit } of logs) log.push(time, limit)
     key.running++
+    if (team) team.running++
     const expiresAt = time + LEASE_MS
     const { request } = entry
-    this.#calls.set(request, { request, key, at: now, slot: time, expiresAt, held: undefined })
+    const call = { request, key, team, at: now, slot: time, expiresAt, held: undefined }
+    this.#calls.set(request, call)
     if (expiresAt < this.#sweepAt) this.#sweepAt = expiresAt
-    const rate = this.#rate(key, limits, shared, time)
+    const rate = nearestOf(logs, time)
     return { ok: true, at: now, lease: now + LEASE_MS, paid: this.paid, rate }
   }
 
@@ -558,44 +228,70 @@ export class AccountBook {
     const call = this.#calls.get(request.request)
     if (!call) return LOST
     const before = call.held
-    if (!before) return this.#grant(call, request, now)
+    if (!before) return this.#decide(call, request, now)
     if (!request.replaces) return before.granted
     this.#move(call, before, -1n)
-    const result = this.#grant(call, request, now)
+    const result = this.#decide(call, request, now)
     if (!result.ok) this.#move(call, before, 1n)
     return result
   }
 
   /** Decides about a hold as if the call had none, and takes it. */
-  #grant(call: RunningCall, request: HoldRequest, now: number): HoldResult {
-    const { expected, ceiling, free } = request
-    const day = this.#clock.day(now)
-    if (!this.paid) {
-      if (!free) return NOT_FREE
-      const granted: HoldGranted = { ok: true, day, billed: false, tight: false }
-      call.held = { amount: 0n, ceiling: 0n, granted }
-      return granted
+  #decide(call: RunningCall, request: HoldRequest, now: number): HoldResult {
+    if (!this.paid && !request.free) return NOT_FREE
+    const moment = this.#clock.moment(now, request.zone)
+    const { key, team } = call
+    const standings = this.#standings(request, key, team, moment)
+    const reached = standings.filter(isReached)
+    const terminal = lastOf(reached.filter(isTerminal))
+    if (terminal) return { ok: false, why: 'limit', limit: refusedBy(terminal), at: now }
+    if (this.paid && this.balance <= 0n) return NO_CREDITS
+    const spent = lastOf(reached)
+    if (spent) return { ok: false, why: 'limit', limit: refusedBy(spent), at: now }
+    const waits = this.#waitsFor(request, standings)
+    if (waits) return { ok: false, why: 'held', ...waits, retryAfterMs: RETRY_MS }
+    return this.#grant(call, request, standings, moment)
+  }
+
+  #grant(
+    call: RunningCall,
+    { expected, ceiling }: HoldRequest,
+    standings: readonly Standing[],
+    { day, now }: Moment,
+  ): HoldGranted {
+    const reserved: Reserved[] = []
+    const entries: string[] = []
+    for (const { owner, one, current, expected: amount, ceiling: most } of standings) {
+      const { counter } = one
+      if (!counter) continue
+      if (counter.window !== current) Object.assign(counter, { ...newCounter(), window: current })
+      counter.held += amount
+      counter.ceilings += most
+      const isMoney = one.unit === 'usd'
+      reserved.push({ counter, window: current, isMoney, expected: amount, ceiling: most })
+      entries.push(counterEntry({ of: owner, id: one.limit.id, window: current }))
     }
-    const { key } = call
-    const caps = [key, this.#own].flatMap((of) => cappedSpend(of, day))
-    const reached = caps.find(({ cap, spend }) => spend.settled >= cap.amount)
-    if (reached) {
-      const { of, cap } = reached
-      const owner = of === this.#own ? 'account' : 'key'
-      return { ok: false, why: 'cap', of: owner, ...windowEnd(cap.scope, now) }
-    }
-    if (this.balance <= 0n) return NO_CREDITS
-    const by = this.#waitsFor(request, caps)
-    if (by) return { ok: false, why: 'held', by, retryAfterMs: RETRY_MS }
-    const { lifetime } = this.#own
-    this.#add(key, day, expected)
-    for (const part of [key, this.#own]) part.ceilings += ceiling
+    const { paid } = this
+    if (paid) this.#add(call, day, expected)
+    if (paid) for (const part of this.#parts(call)) part.ceilings += ceiling
     const near = TIGHT_CEILINGS * ceiling
-    const tight =
-      this.balance - lifetime.held < near ||
-      caps.some(({ cap, spend }) => cap.amount - spend.settled - spend.held < near)
-    const granted: HoldGranted = { ok: true, day, billed: true, tight: tight && ceiling > 0n }
-    call.held = { amount: expected, ceiling, granted }
+    const isNear = () =>
+      this.balance - this.#own.lifetime.held < near ||
+      standings.some(
+        ({ one, value, used, held }) => one.unit === 'usd' && value - used - held - expected < near,
+      )
+    const tokens = nearestTokens(standings, now)
+    const granted: HoldGranted = {
+      ok: true,
+      day,
+      billed: paid,
+      tight: paid && ceiling > 0n && isNear(),
+      ...(entries.length > 0 && { counted: entries.join(',') }),
+      ...(tokens && { tokens }),
+    }
+    const amounts = paid ? { amount: expected, ceiling } : { amount: 0n, ceiling: 0n }
+    const parts = reserved.length > 0 ? reserved : NOTHING_RESERVED
+    call.held = { ...amounts, granted, reserved: parts }
     return granted
   }
 
@@ -604,35 +300,71 @@ export class AccountBook {
     const call = this.#calls.get(request)
     const held = call?.held
     if (!held || held.amount !== from || to <= from || to > held.ceiling) return
-    this.#add(call.key, held.granted.day, to - from)
+    this.#add(call, held.granted.day, to - from)
+    for (const part of held.reserved) {
+      if (!part.isMoney) continue
+      if (part.counter.window === part.window) part.counter.held += to - from
+      part.expected += to - from
+    }
     held.amount = to
   }
 
   /**
-   * Moves the cost from the balance to the key's windows, and ends the call if it still runs. Not idempotent: the engine checks
-   * receipts.
+   * Ends the call if it still runs.
    * @returns the day of the call's own hold, which was charged; undefined when the call no longer holds anything
    */
-  charge({
-    request,
-    key,
-    day,
-    cost,
-  }: Pick<Settlement, 'request' | 'key' | 'day' | 'cost'>): string | undefined {
+  end(request: RequestId): string | undefined {
     const call = this.#calls.get(request)
     if (call) this.#release(call)
-    const held = call?.held?.granted.day
-    this.move(key, held ?? day, cost)
-    return held
+    return call?.held?.granted.day
   }
 
-  /** Moves a cost from the balance to a key's spend; a negative cost moves back. */
-  move(key: string, day: string, cost: Pico): void {
+  /** Moves a cost from the balance to the spend of a key, its team and the account; a negative cost moves back. */
+  move({ key, team }: Pick<Lease, 'key' | 'team'>, day: string, cost: Pico): void {
     if (cost === 0n) return
     this.balance -= cost
-    for (const part of [this.key(key), this.#own]) {
-      for (const window of part.windows(day)) window.settled += cost
+    for (const id of ownersOf(key, team)) {
+      for (const window of this.key(id).windows(day)) window.settled += cost
     }
+  }
+
+  /** Counts a call in the counters that its hold has named. @param counted of its hold */
+  count(lease: Pick<Lease, 'key' | 'team'>, counted: string | undefined, counts: Counts): void {
+    for (const { of, id, window } of countersIn(counted)) {
+      const counter = this.#counter(this.#ownerOf(of, lease), id)
+      if (counter) addToCounter(counter, window, counts[kindOf(id).unit])
+    }
+  }
+
+  /** Takes over what is stored of a counter, where that is of no earlier window. */
+  fillCounter(owner: string, id: string, window: string, settled: bigint): void {
+    const counter = this.#counter(this.key(owner), id)
+    if (counter) addToCounter(counter, window, settled)
+  }
+
+  /** What a reset takes off now; undefined for a limit that there is none of. */
+  resettable(owner: string, id: string, zone?: ZoneRule) {
+    const moment = this.#clock.moment(this.#clock.now(), zone)
+    const view = this.#views(this.key(owner), moment).find(({ limit }) => limit.id === id)
+    return view && { counted: view.used, window: view.current }
+  }
+
+  settledIn(owner: string, id: string, window: string): bigint {
+    const counter = this.#counter(this.key(owner), id)
+    return counter?.window === window ? counter.settled : 0n
+  }
+
+  addReset(owner: string, id: string, window: string, amount: bigint): void {
+    const one = this.key(owner).counted.find(({ limit }) => limit.id === id)
+    if (!one) return
+    const former = one.reset?.window === window ? one.reset.amount : 0n
+    one.reset = { window, amount: former + amount }
+  }
+
+  counters(owner: string, zone?: ZoneRule): CounterView[] {
+    const now = this.#clock.now()
+    this.#sweep(this.#clock.steady(now))
+    return this.#views(this.key(owner), this.#clock.moment(now, zone))
   }
 
   /** Forgets every settled sum, to be loaded again; running calls stay. */
@@ -640,6 +372,10 @@ export class AccountBook {
     Object.assign(this, { balance: 0n, paid: false, paidIn: 0n })
     for (const key of this.#keys.values()) {
       for (const [, window] of key.named()) window.settled = 0n
+      for (const one of key.counted) {
+        if (one.counter) one.counter.settled = 0n
+        one.reset = undefined
+      }
     }
   }
 
@@ -680,6 +416,7 @@ export class AccountBook {
     if (revision < key.revision) return
     key.limits = limits
     key.revision = revision
+    key.count(limits.counted)
   }
 
   state(): AccountBalance {
@@ -688,12 +425,12 @@ export class AccountBook {
     return { balance: this.balance, available, paid: this.paid }
   }
 
-  spent(id: string): KeySpend {
+  spent(id: string, zone?: ZoneRule): KeySpend {
     const now = this.#clock.now()
     this.#sweep(this.#clock.steady(now))
     const key = this.#keys.get(id)
     if (!key) return NOTHING_SPENT
-    const [lifetime, day, month] = key.windows(this.#clock.day(now))
+    const [lifetime, day, month] = key.windows(this.#clock.day(now, zone))
     const settled = { lifetime: lifetime.settled, day: day.settled, month: month.settled }
     return { ...settled, inFlight: key === this.#own ? this.#calls.size : key.running }
   }
@@ -702,7 +439,7 @@ export class AccountBook {
     const now = this.#clock.now()
     const time = this.#clock.steady(now)
     const key = this.#keys.get(id)?.log.used(time) ?? NO_RATES_USED.key
-    return { key, account: this.#own.log.used(time), today: this.#admissionsOn(now) }
+    return { key, account: this.#own.log.used(time) }
   }
 
   lifetimeOf(id: string): Pico {
@@ -739,73 +476,93 @@ export class AccountBook {
       }
       for (const [name, { held }] of key.named()) yield [`held, ${spendName(key.id, name)}`, held]
     }
+    for (const [name, { held, ceilings }] of this.#named()) {
+      yield [`held, ${name}`, held]
+      yield [`ceilings, ${name}`, ceilings]
+    }
+  }
+
+  *#named(): Generator<readonly [name: string, counter: Counter]> {
+    for (const { id, counted } of this.#keys.values()) {
+      for (const { limit, counter } of counted) {
+        if (counter) yield [counterName(id, limit.id, counter.window), counter]
+      }
+    }
+  }
+
+  /** Every counter with a window, under the name that `verify` gives to its rows. */
+  *counted(): Generator<readonly [owner: string, id: string, window: string, settled: bigint]> {
+    for (const { id, counted } of this.#keys.values()) {
+      for (const { limit, counter } of counted) {
+        if (counter && counter.window !== '') yield [id, limit.id, counter.window, counter.settled]
+      }
+    }
   }
 
   /** The sums of {@link running}, recomputed from the calls. */
   recomputeRunning(): Map<string, Pico> {
     const sums = new Map<string, Pico>()
-    for (const { key, held } of this.#calls.values()) {
-      addRunning(sums, key.id, held && { ...held, day: held.granted.day })
+    const names = new Map([...this.#named()].map(([name, counter]) => [counter, name]))
+    for (const { key, team, held } of this.#calls.values()) {
+      const ids = { key: key.id, team: team?.id.slice(teamKey('').length) }
+      addRunning(sums, ids, held && { ...held, day: held.granted.day })
+      for (const { counter, window, expected, ceiling } of held?.reserved ?? []) {
+        if (counter.window !== window) continue
+        const name = names.get(counter)
+        if (name === undefined) continue
+        addTo(sums, `held, ${name}`, expected)
+        addTo(sums, `ceilings, ${name}`, ceiling)
+      }
     }
     return sums
   }
 
-  /**
-   * Answers with the limit that has the longest wait, so that no rate limit refuses a request after this wait.
-   * Decision: when the requests of the day are used up, `rate` still shows the limit per minute, with none remaining until
-   * midnight.
-   */
+  /** The logs in which an admission counts, with their limits: of key, team, and account or free tier. */
+  #logs(key: KeyBook, team: KeyBook | undefined, tier: FreeTierLimits | undefined): RateLimit[] {
+    const logs: RateLimit[] = [{ log: key.log, limit: key.limits?.rpm ?? Infinity, of: 'key' }]
+    const ofTeam = team?.limits?.rpm
+    if (team && ofTeam !== undefined) logs.push({ log: team.log, limit: ofTeam, of: 'team' })
+    const shared = sharedLimits(this.#own.limits, tier)
+    if (shared.rpm !== Infinity)
+      logs.push({ log: this.#own.log, limit: shared.rpm, of: shared.rpmOf })
+    return logs
+  }
+
+  /** Answers with the limit that has the longest wait, so that no rate limit refuses a request after this wait. */
   #refusal(
+    logs: readonly RateLimit[],
     key: KeyBook,
-    limits: KeyLimits,
-    shared: SharedLimits & { readonly perDay: number | undefined },
-    now: number,
+    team: KeyBook | undefined,
+    tier: FreeTierLimits | undefined,
     time: number,
   ): Admission | undefined {
-    const keyMs = key.log.waitMs(time, limits.rpm ?? Infinity)
-    const sharedMs = this.#own.log.waitMs(time, shared.rpm)
-    const minuteMs = Math.max(keyMs, sharedMs)
-    const { perDay = Infinity } = shared
-    const dayMs = this.#admissionsOn(now) >= perDay ? DAY_MS - (now % DAY_MS) : 0
-    const rate = this.#rate(key, limits, shared, time)
-    if (dayMs > minuteMs) {
-      const spent = { ...rate, remaining: 0, resetMs: dayMs }
-      return { ok: false, why: 'day', of: 'tier', retryAfterMs: dayMs, rate: spent }
+    let longest: RateLimit | undefined
+    let ms = 0
+    for (const one of logs) {
+      const waitMs = one.log.waitMs(time, one.limit)
+      if (waitMs > ms) [longest, ms] = [one, waitMs]
     }
-    if (minuteMs > 0) {
-      const of = sharedMs > keyMs ? shared.rpmOf : 'key'
-      return { ok: false, why: 'rpm', of, retryAfterMs: minuteMs, rate }
+    const rate = nearestOf(logs, time)
+    if (longest) {
+      const { of, limit } = longest
+      return { ok: false, why: 'rpm', of, value: limit, retryAfterMs: ms, rate }
     }
-    const isFull = key.running >= (limits.concurrency ?? Infinity)
-    if (!isFull && this.#calls.size < shared.concurrency) return undefined
-    const of = isFull ? 'key' : shared.concurrencyOf
-    return { ok: false, why: 'concurrency', of, retryAfterMs: RETRY_MS, rate }
-  }
-
-  /** The log with fewer requests remaining; with equally many, the one with the lower limit. */
-  #rate(
-    key: KeyBook,
-    { rpm = Infinity }: KeyLimits,
-    shared: SharedLimits,
-    time: number,
-  ): RateStatus {
-    const own = key.log.rate(time, rpm)
-    if (shared.rpm === Infinity) return own
-    const all = this.#own.log.rate(time, shared.rpm)
-    const fewer = all.remaining - own.remaining || all.limit - own.limit
-    return fewer < 0 ? all : own
-  }
-
-  #admissionsOn(now: number): number {
-    return this.#admissionsDay === this.#clock.day(now) ? this.#admissions : 0
+    const shared = sharedLimits(this.#own.limits, tier)
+    const running: [LimitOwner, number, number][] = [
+      ['key', key.running, key.limits?.concurrency ?? Infinity],
+      ['team', team?.running ?? 0, team?.limits?.concurrency ?? Infinity],
+      [shared.concurrencyOf, this.#calls.size, shared.concurrency],
+    ]
+    const full = running.find(([, calls, most]) => calls >= most)
+    if (!full) return undefined
+    const [of, , value] = full
+    return { ok: false, why: 'concurrency', of, value, retryAfterMs: RETRY_MS, rate }
   }
 
   /** Removes the admission of a call from the logs. */
   #uncount(call: RunningCall): void {
     if (call.slot === undefined) return
-    call.key.log.remove(call.slot)
-    this.#own.log.remove(call.slot)
-    if (!this.paid && this.#admissionsDay === this.#clock.day(call.at)) this.#admissions--
+    for (const part of this.#parts(call)) part.log.remove(call.slot)
     call.slot = undefined
   }
 
@@ -822,43 +579,126 @@ export class AccountBook {
     }
   }
 
-  /** Whether the call has to wait until running calls have ended. It never waits where nothing else holds money, however little is left. */
-  #waitsFor(
-    { expected, ceiling, exposure }: HoldRequest,
-    caps: readonly CappedSpend[],
-  ): HeldBy | undefined {
-    if (ceiling === 0n) return undefined
-    const { lifetime, ceilings } = this.#own
-    if (ceilings > 0n) {
-      if (expected > this.balance - lifetime.held) return 'balance'
-      const most = this.balance + exposed(exposure, this.paidIn)
-      if (ceilings + ceiling > most) return 'balance_ceilings'
+  /** Every counted limit that applies to a call, in the order of key, team, account and free tier. */
+  #standings(
+    request: HoldRequest,
+    key: KeyBook,
+    team: KeyBook | undefined,
+    moment: Moment,
+  ): Standing[] {
+    const standings: Standing[] = []
+    const add = (owner: LimitOwner, of: KeyBook) => {
+      for (const one of of.counted) {
+        // Nothing is charged on the free tier, so limits of money stand still there.
+        if (!this.paid && one.unit === 'usd') continue
+        if (!appliesTo(one.limit, request.model)) continue
+        standings.push(standingOf(owner, of, one, request, moment))
+      }
     }
-    for (const { of, cap, spend } of caps) {
-      if (of.ceilings === 0n) continue
-      if (expected > cap.amount - spend.settled - spend.held) return 'cap'
-      const most = cap.amount - spend.settled + exposed(exposure, cap.amount)
-      if (of.ceilings + ceiling > most) return 'cap_ceilings'
+    add('key', key)
+    if (team) add('team', team)
+    add('account', this.#own)
+    if (!this.paid && request.tierPerDay !== undefined) {
+      const value = BigInt(request.tierPerDay)
+      if (this.#tier.counted[0]?.limit.value !== value) {
+        this.#tier.count([{ id: 'requests.day', value }])
+      }
+      add('tier', this.#tier)
     }
-    return undefined
+    return standings
   }
 
-  #add(key: KeyBook, day: string, amount: Pico): void {
+  /** Whether the call has to wait until running calls have ended. It never waits where nothing else is reserved, however little is left. */
+  #waitsFor(
+    { expected, ceiling, exposure }: HoldRequest,
+    standings: readonly Standing[],
+  ): { readonly by: HeldBy; readonly limit?: RefusedLimit } | undefined {
+    const waiting = standings.flatMap((standing) => {
+      const by = waitsAt(standing, exposure)
+      return by ? [{ by, standing }] : []
+    })
+    // A call never waits inside for one of those that run at once, so that is told first.
+    const full = waiting.find(({ by }) => by === 'concurrency')
+    if (full) return { by: full.by, limit: refusedBy(full.standing) }
+    const { lifetime, ceilings } = this.#own
+    if (this.paid && ceiling > 0n && ceilings > 0n) {
+      if (expected > this.balance - lifetime.held) return { by: 'balance' }
+      const most = this.balance + exposed(exposure, this.paidIn)
+      if (ceilings + ceiling > most) return { by: 'balance_ceilings' }
+    }
+    const last = lastOf(waiting.map(({ standing }) => standing))
+    const one = waiting.find(({ standing }) => standing === last)
+    return one && { by: one.by, limit: refusedBy(one.standing) }
+  }
+
+  #parts({ key, team }: RunningCall): readonly KeyBook[] {
+    return team ? [key, team, this.#own] : [key, this.#own]
+  }
+
+  #ownerOf(of: LimitOwner, { key, team }: Pick<Lease, 'key' | 'team'>): KeyBook {
+    if (of === 'tier') return this.#tier
+    if (of === 'account') return this.#own
+    return this.key(of === 'team' ? teamKey(team ?? '') : key)
+  }
+
+  #counter(of: KeyBook, id: string): Counter | undefined {
+    if (of === this.#tier && of.counted.length === 0) of.count([{ id, value: 0n }])
+    return of.counterOf(id)
+  }
+
+  #views(of: KeyBook, moment: Moment): CounterView[] {
+    return of.counted.map(({ limit, window, counter, reset }) => {
+      const spend = counter ?? of.window(windowOf(window as CapScope, moment.day))
+      const isSpan = window === 'minute' || window === '5h'
+      const present = currentWindow(window, counter?.window ?? '', moment)
+      const isOpen = !counter || counter.window === present
+      const current = isSpan && !isOpen ? '' : present
+      const taken = reset?.window === current ? reset.amount : 0n
+      const [settled, held] = isOpen ? [spend.settled, spend.held] : [0n, 0n]
+      return { limit, current, used: settled - taken, held, reset: taken }
+    })
+  }
+
+  #add(call: RunningCall, day: string, amount: Pico): void {
     if (amount === 0n) return
-    for (const part of [key, this.#own]) {
+    for (const part of this.#parts(call)) {
       for (const window of part.windows(day)) window.held += amount
     }
   }
 
-  #release({ request, key, held }: RunningCall): void {
+  #release(call: RunningCall): void {
+    const { request, key, team, held } = call
     this.#calls.delete(request)
     key.running--
-    if (held) this.#move({ key }, held, -1n)
+    if (team) team.running--
+    if (held) this.#move(call, held, -1n)
   }
 
   /** Adds a hold to what is held, or takes it off. */
-  #move({ key }: Pick<RunningCall, 'key'>, held: Held, sign: 1n | -1n): void {
-    this.#add(key, held.granted.day, sign * held.amount)
-    for (const part of [key, this.#own]) part.ceilings += sign * held.ceiling
+  #move(call: RunningCall, held: Held, sign: 1n | -1n): void {
+    this.#add(call, held.granted.day, sign * held.amount)
+    for (const part of this.#parts(call)) part.ceilings += sign * held.ceiling
+    for (const { counter, window, expected, ceiling } of held.reserved) {
+      if (counter.window !== window) continue
+      counter.held += sign * expected
+      counter.ceilings += sign * ceiling
+    }
   }
+}
+
+interface RateLimit {
+  readonly log: RateLog
+  readonly limit: number
+  readonly of: LimitOwner
+}
+
+/** The log with the fewest requests remaining; with equally many, the one with the lowest limit. */
+function nearestOf(logs: readonly RateLimit[], time: number): RateStatus {
+  let nearest: RateStatus | undefined
+  for (const { log, limit } of logs) {
+    const rate = log.rate(time, limit)
+    const fewer = nearest && (rate.remaining - nearest.remaining || rate.limit - nearest.limit)
+    if (fewer === undefined || fewer < 0) nearest = rate
+  }
+  return nearest!
 }

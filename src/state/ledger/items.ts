@@ -1,8 +1,8 @@
 /** Rules of folding, exporting and importing for both engines. */
 import { isDeepStrictEqual } from 'node:util'
 import { formatPico, type Pico } from '../../money/money.ts'
-import { DAY_MS, dayOf } from './book.ts'
 import type { LedgerRow, RowItem, TotalItem } from './ledger.ts'
+import { DAY_MS, dayOf } from './windows.ts'
 
 /** A settlement can be repeated for at least this long without being charged twice. */
 export const RECEIPT_HOURS = 48

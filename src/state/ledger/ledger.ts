@@ -5,6 +5,7 @@
 import type { ConsolaInstance } from 'consola'
 import type { Pico } from '../../money/money.ts'
 import type { Usage } from '../../plugin.ts'
+import type { Window, ZoneRule } from './windows.ts'
 
 /** `req_` and a ULID, made by the gateway. The response header, the ledger and the logs carry the same id. */
 export type RequestId = string
@@ -18,6 +19,8 @@ export interface Lease {
   readonly account: string
   readonly key: string
   readonly request: RequestId
+  /** The team of the key when the call entered. */
+  readonly team?: string | undefined
 }
 
 export interface Leave extends Lease {
@@ -31,6 +34,8 @@ export interface AdmissionRequest extends Lease {
   readonly revision: number
   /** Revision of the account record that the caller has read; 0 for one that was never changed. */
   readonly accountRevision?: number
+  /** Revision of the team record that the caller has read. */
+  readonly teamRevision?: number
   /** Limits of the account while it is unpaid. The lower of these limits and the key's own applies. */
   readonly freeTier: FreeTierLimits
 }
@@ -39,8 +44,6 @@ export interface AdmissionRequest extends Lease {
 export interface FreeTierLimits {
   /** Requests per minute. */
   readonly rpm: number
-  /** Requests per UTC day. */
-  readonly perDay: number
   readonly concurrency: number
 }
 
@@ -56,17 +59,54 @@ export type Admission =
   | Admitted
   /** The caller reloads the key record and asks once more. */
   | { readonly ok: false; readonly why: 'stale' }
-  | { readonly ok: false; readonly why: 'disabled' | 'expired'; readonly of: 'key' | 'account' }
   | {
       readonly ok: false
-      readonly why: 'rpm' | 'day' | 'concurrency'
+      readonly why: 'disabled' | 'expired'
+      readonly of: 'key' | 'team' | 'account'
+    }
+  | {
+      readonly ok: false
+      readonly why: 'rpm' | 'concurrency'
       readonly of: LimitOwner
+      /** The value of the limit. */
+      readonly value: number
       readonly retryAfterMs: number
       readonly rate: RateStatus
     }
 
-/** Owner of a limit: the key, its account, or the free tier. */
-export type LimitOwner = 'key' | 'account' | 'tier'
+/** Owner of a limit: the key, its team, its account, or the free tier. */
+export type LimitOwner = 'key' | 'team' | 'account' | 'tier'
+
+/** What a limit counts. */
+export type Unit = 'usd' | 'requests' | 'tokens' | 'concurrent'
+
+/** A limit that `hold` decides. Its id is its name without the owner; unit and window follow from it. */
+export interface CountedLimit {
+  readonly id: string
+  /** Picodollars for usd, else a number. */
+  readonly value: bigint
+  /** Ids of models, or `vendor/*`; absent: all. */
+  readonly models?: readonly string[]
+  /** A higher value in force until a moment, ms since epoch. */
+  readonly raised?: { readonly value: bigint; readonly until: number }
+}
+
+/** A limit of `hold` that has refused a call, as it stood then. */
+export interface RefusedLimit {
+  readonly of: LimitOwner
+  /** {@link CountedLimit.id} */
+  readonly name: string
+  readonly unit: Unit
+  readonly window?: Window
+  /** The value in force. */
+  readonly value: bigint
+  readonly used: bigint
+  readonly models?: readonly string[]
+  /** End of the raise that is in force, ms since epoch. */
+  readonly raisedUntil?: number
+  /** Name of the window that is counted. */
+  readonly current: string
+}
 
 export interface Admitted {
   readonly ok: true
@@ -88,6 +128,13 @@ export interface HoldRequest extends Lease {
   readonly exposure: Exposure
   /** Whether the model is marked `free_tier`. */
   readonly free: boolean
+  /** Id of the model, for limits by model. */
+  readonly model: string
+  readonly tokens: { readonly expected: number; readonly ceiling: number }
+  /** The time zone of the account; absent for UTC. */
+  readonly zone?: ZoneRule | undefined
+  /** Requests a day of an unpaid account. */
+  readonly tierPerDay?: number
   /**
    * Whether it takes the place of the call's own hold, as if that were not there. Refused, it leaves that as it is. Without
    * this, a call that holds money gets the same answer again.
@@ -110,26 +157,22 @@ export interface Raise extends Lease {
 }
 
 /**
- * The condition that makes a call wait for running calls: its expected cost does not fit the balance or the cap, or its ceiling
- * does not fit with the exposure.
+ * The condition that makes a call wait for running calls: what it is expected to use does not fit the balance or a limit, or its
+ * ceiling does not fit with the exposure; or as many calls run as a limit lets run at once.
  */
-export type HeldBy = 'balance' | 'balance_ceilings' | 'cap' | 'cap_ceilings'
+export type HeldBy = 'balance' | 'balance_ceilings' | 'cap' | 'cap_ceilings' | 'concurrency'
 
 export type HoldResult =
   | HoldGranted
   | { readonly ok: false; readonly why: 'tier' | 'credits' }
-  | {
-      readonly ok: false
-      readonly why: 'cap'
-      readonly of: 'key' | 'account'
-      readonly scope: CapScope
-      /** End of the window, ms since epoch; none for `lifetime`. */
-      readonly resetsAt?: number
-    }
+  /** `at`: the store's clock, ms since epoch. */
+  | { readonly ok: false; readonly why: 'limit'; readonly limit: RefusedLimit; readonly at: number }
   | {
       readonly ok: false
       readonly why: 'held'
       readonly by: HeldBy
+      /** Absent where the balance makes it wait. */
+      readonly limit?: RefusedLimit
       readonly retryAfterMs: number
     }
   /** The lease has expired: this process was paused for too long. */
@@ -137,15 +180,17 @@ export type HoldResult =
 
 export interface HoldGranted {
   readonly ok: true
-  /** UTC day of the hold, `YYYYMMDD`. The call is charged in the window that admitted it. */
+  /** Local date of the hold, `YYYYMMDD`. The call is charged in the window that admitted it. */
   readonly day: string
   /** False on the free tier, where every call is settled with 0. */
   readonly billed: boolean
   /** Less than {@link TIGHT_CEILINGS} ceilings of the call are left: its hold has to grow with its consumption. */
   readonly tight: boolean
+  /** The counters in which the call is reserved, `<owner>:<name>@<window>` joined by commas. Absent where there are none. */
+  readonly counted?: string
+  /** The nearest limit of tokens a minute for all models, after this call was reserved. */
+  readonly tokens?: RateStatus
 }
-
-export type CapScope = 'lifetime' | 'day' | 'month'
 
 /** How a call ended. `refused` is a policy refusal that was delivered as a normal answer, `replayed` an answer sent again. */
 export type Outcome = 'completed' | 'refused' | 'cancelled' | 'failed' | 'replayed'
@@ -162,6 +207,9 @@ export interface UsageRow {
   readonly tag?: string
   readonly user?: string
   readonly gateway?: string
+  readonly team?: string
+  /** `counted` of the hold: the settlement counts there. */
+  readonly counted?: string
   /** Why the cost differs from that of the lines: nothing was charged, or the most that one call may cost. */
   readonly charged?: 'nothing' | 'most'
   /** Why nothing was charged: the account is on the free tier, or the gateway itself has failed. */
@@ -249,14 +297,52 @@ export const SCHEMA = 9
 /** Key id for the limits and the spend of an account over all its keys. */
 export const ACCOUNT = '@account'
 
-/** The limits of one key, or of {@link ACCOUNT}. An absent one does not limit. */
+/** Key id for the limits and the spend of a team. */
+export function teamKey(team: string): string {
+  return `@team:${team}`
+}
+
+/** Key id for what is counted of an unpaid account. */
+export const TIER = '@tier'
+
+/** The limits of one key, of a team, or of {@link ACCOUNT}. An absent one does not limit. */
 export interface KeyLimits {
   readonly disabled: boolean
   /** ms since epoch. */
   readonly expiresAt?: number
   readonly rpm?: number
   readonly concurrency?: number
-  readonly cap?: { readonly amount: Pico; readonly scope: CapScope }
+  readonly counted?: readonly CountedLimit[]
+}
+
+/** A counted limit, and what is counted for it in its present window. */
+export interface CounterView {
+  readonly limit: CountedLimit
+  /** Name of the window; empty where none is open. */
+  readonly current: string
+  /** Settled, less what was reset. */
+  readonly used: bigint
+  readonly held: bigint
+  readonly reset: bigint
+}
+
+/** Takes what is counted in the present window of a limit off it. */
+export interface Reset {
+  readonly account: string
+  /** A key, {@link teamKey} or {@link ACCOUNT}. */
+  readonly owner: string
+  /** {@link CountedLimit.id} */
+  readonly limit: string
+  /** Idempotency key: a reference is used once per account. */
+  readonly reference: string
+  readonly reason: string
+  readonly zone?: ZoneRule | undefined
+}
+
+export interface ResetDone {
+  readonly counted: bigint
+  readonly window: string
+  readonly duplicate: boolean
 }
 
 export interface AccountBalance {
@@ -279,8 +365,6 @@ export interface RatesUsed {
   readonly key: RateUse
   /** Counted while the account has a rate of its own, or is unpaid. */
   readonly account: RateUse
-  /** Admissions of an unpaid account on this UTC day. */
-  readonly today: number
 }
 
 export interface KeySpend {
@@ -318,7 +402,18 @@ export interface Orphan extends LedgerRow {
  * One item of an export. The items of an account follow its `account` item: totals, and bookings that were not folded with the calls
  * around them, then its base, then the rows that follow.
  */
-export type LedgerItem = AccountItem | LimitsItem | TotalItem | BaseItem | RowItem
+export type LedgerItem = AccountItem | LimitsItem | TotalItem | BaseItem | RowItem | CounterItem
+
+/** What is counted for a limit, after the rows of its account. */
+export interface CounterItem {
+  readonly kind: 'counter'
+  readonly account: string
+  readonly owner: string
+  readonly id: string
+  readonly window: string
+  readonly settled: bigint
+  readonly reset: bigint
+}
 
 interface AccountItem {
   readonly kind: 'account'
@@ -339,6 +434,7 @@ export interface TotalItem {
   readonly kind: 'total'
   readonly account: string
   readonly key: string
+  readonly team?: string
   readonly day: string
   readonly rows: number
   readonly cost: Pico
@@ -408,14 +504,21 @@ export interface Ledger {
   adjust(adjustment: Adjustment): Promise<Settled>
   account(id: string): Promise<AccountBalance>
   /** The money of many accounts, in their order, each as of one moment. */
-  balances(ids: readonly string[]): Promise<readonly AccountTotals[]>
+  balances(
+    ids: readonly string[],
+    zoneOf?: (id: string) => ZoneRule | undefined,
+  ): Promise<readonly AccountTotals[]>
   /** The settled lifetime spend of many keys, in their order. */
   spends(keys: readonly KeyOfAccount[]): Promise<readonly Pico[]>
-  /** @param id a key, or {@link ACCOUNT} */
-  key(account: string, id: string): Promise<KeySpend>
-  /** @param id a key, or {@link ACCOUNT} */
+  /** @param id a key, {@link teamKey} or {@link ACCOUNT} */
+  key(account: string, id: string, zone?: ZoneRule): Promise<KeySpend>
+  /** @param id a key, {@link teamKey} or {@link ACCOUNT} */
   rates(account: string, id: string): Promise<RatesUsed>
-  /** Stores limits of a key or of {@link ACCOUNT} unless the stored revision is higher. A lower revision is `stale` to the next `enter`. */
+  /** What is counted for the limits of an owner. @param owner a key, {@link teamKey}, {@link ACCOUNT} or {@link TIER} */
+  counters(account: string, owner: string, zone?: ZoneRule): Promise<readonly CounterView[]>
+  /** Durable when it resolves. @throws NoSuchLimit, and ReferenceTaken for a reference of another limit */
+  reset(reset: Reset): Promise<ResetDone>
+  /** Stores limits of a key, a team or of {@link ACCOUNT} unless the stored revision is higher. A lower revision is `stale` to the next `enter`. */
   limits(account: string, id: string, limits: KeyLimits, revision: number): Promise<void>
   /** The booked cost of a call; undefined for one that is not booked, or was longer ago than `RECEIPT_HOURS` (`items.ts`). */
   receipt(account: string, request: RequestId): Promise<Pico | undefined>

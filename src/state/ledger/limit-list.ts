@@ -1,19 +1,150 @@
 /**
- * The list of counted limits of a key or an account as both engines store it: entries `<name>,<value>` joined by `;`. The name of a
- * spend cap is `cap.lifetime`, `cap.day` or `cap.month`, its value is in picodollars.
+ * Limits as engines count them: their names, what they count of a call, and the text of a list. Both engines store a list as entries
+ * joined by `;`. An entry is `<name>,<value>`; one with a raise or with models is `<name>,<value>,<raised>,<until>[,<pattern>…]`.
+ * An amount is in picodollars.
  */
-import type { CapScope, KeyLimits } from './ledger.ts'
+import type { Pico } from '../../money/money.ts'
+import type { CountedLimit, LimitOwner, Outcome, Unit, UsageRow } from './ledger.ts'
+import type { Window } from './windows.ts'
 
-const CAP = /^cap\.(lifetime|day|month),(\d+)$/
-
-export function writeCap(cap: KeyLimits['cap']): string {
-  return cap ? `cap.${cap.scope},${cap.amount}` : ''
+export interface LimitKind {
+  readonly unit: Unit
+  /** Absent for a number of calls at once. */
+  readonly window?: Window
 }
 
-export function readCap(list: string): Pick<KeyLimits, 'cap'> {
-  for (const entry of list.split(';')) {
-    const [, scope, amount] = CAP.exec(entry) ?? []
-    if (amount) return { cap: { scope: scope as CapScope, amount: BigInt(amount) } }
+const UNITS: Readonly<Record<string, Unit>> = { cap: 'usd', requests: 'requests', tokens: 'tokens' }
+const HEADS: Readonly<Record<Unit, string>> = {
+  usd: 'cap',
+  requests: 'requests',
+  tokens: 'tokens',
+  concurrent: 'concurrency',
+}
+
+/** The name of a limit without its owner. @param digits of its models; empty for all */
+export function nameOf({ unit, window }: LimitKind, digits: string): string {
+  const isRate = unit === 'requests' && window === 'minute'
+  const parts = isRate ? ['rpm'] : [HEADS[unit], ...(window ? [window] : [])]
+  return [...parts, ...(digits ? [digits] : [])].join('.')
+}
+
+const KINDS = new Map<string, LimitKind>()
+
+/** Unit and window of a limit. @param id {@link CountedLimit.id} */
+export function kindOf(id: string): LimitKind {
+  const [head = '', second = ''] = id.split('.')
+  const name = head in UNITS ? `${head}.${second}` : head
+  let kind = KINDS.get(name)
+  if (!kind) {
+    kind =
+      head === 'rpm'
+        ? { unit: 'requests', window: 'minute' }
+        : head === 'concurrency'
+          ? { unit: 'concurrent' }
+          : { unit: UNITS[head]!, window: second as Window }
+    KINDS.set(name, kind)
   }
-  return {}
+  return kind
+}
+
+/** Names of the sums that every key, team and account has: a limit by one of them needs no counter. */
+const KEPT: ReadonlySet<string> = new Set(['cap.lifetime', 'cap.day', 'cap.month'])
+
+export function isKept(id: string): boolean {
+  return KEPT.has(id)
+}
+
+export function appliesTo({ models }: Pick<CountedLimit, 'models'>, model: string): boolean {
+  return (
+    !models ||
+    models.some(
+      (one) => one === model || (one.endsWith('/*') && model.startsWith(one.slice(0, -1))),
+    )
+  )
+}
+
+/** What a call counts for a limit: reserved when it is held, or counted when it is settled. */
+export interface Counts {
+  readonly usd: Pico
+  readonly tokens: bigint
+  readonly requests: bigint
+  readonly concurrent: bigint
+}
+
+/** What a settled call counts. One that has failed counts no request and no tokens; what it costs counts. */
+export function countsOf(
+  cost: Pico,
+  { outcome, lines }: { readonly outcome: Outcome; readonly lines: UsageRow['lines'] },
+): Counts {
+  if (outcome === 'failed') return { usd: cost, tokens: 0n, requests: 0n, concurrent: 0n }
+  let tokens = 0
+  for (const { source, usage } of lines) {
+    if (source === 'model') tokens += (usage.promptTokens ?? 0) + (usage.completionTokens ?? 0)
+  }
+  return { usd: cost, tokens: BigInt(tokens), requests: 1n, concurrent: 0n }
+}
+
+const OWNER_LETTERS = { key: 'k', team: 't', account: 'a', tier: 'f' } as const
+const OWNERS = new Map(
+  Object.entries(OWNER_LETTERS).map(([owner, letter]) => [letter, owner as LimitOwner]),
+)
+
+function ownerOf(letter: string): LimitOwner {
+  return OWNERS.get(letter as 'k')!
+}
+
+/** The counter in which a call was reserved. */
+interface CounterEntry {
+  readonly of: LimitOwner
+  readonly id: string
+  readonly window: string
+}
+
+/** Reads the counters of a hold, `<owner>:<id>@<window>` joined by commas. */
+export function* countersIn(counted: string | undefined): Generator<CounterEntry> {
+  if (!counted) return
+  for (const entry of counted.split(',')) {
+    const [, letter = '', id = '', window = ''] = /^(\w):([^@]+)@(.+)$/.exec(entry) ?? []
+    yield { of: ownerOf(letter), id, window }
+  }
+}
+
+export function counterEntry({ of, id, window }: CounterEntry): string {
+  return `${OWNER_LETTERS[of]}:${id}@${window}`
+}
+
+/** Whether a window of a counter comes after another one. @param other empty where none was */
+export function isNewer(window: string, other: string): boolean {
+  return other === '' || (window !== '-' && Number(window) > Number(other))
+}
+
+/** A text that no separator of a list occurs in. */
+export function encoded(text: string): string {
+  return text.replace(/[%,;|]/g, (one) => `%${one.charCodeAt(0).toString(16)}`)
+}
+
+export function writeList(limits: readonly CountedLimit[] = []): string {
+  return limits
+    .map(({ id, value, models, raised }) => {
+      const parts = [id, String(value)]
+      if (raised || models) parts.push(raised ? String(raised.value) : '')
+      if (raised || models) parts.push(raised ? String(raised.until) : '')
+      return [...parts, ...(models ?? []).map(encoded)].join(',')
+    })
+    .join(';')
+}
+
+/** Reads {@link writeList}. A `!` after a value is a mark of the Redis engine. */
+export function readList(list: string): { readonly counted?: readonly CountedLimit[] } {
+  if (list === '') return {}
+  const counted = list.split(';').map((entry): CountedLimit => {
+    const [id = '', value = '', raised, until, ...models] = entry.split(',')
+    return {
+      id,
+      value: BigInt(value.replace('!', '')),
+      ...(models.length > 0 && { models: models.map(decodeURIComponent) }),
+      ...(raised && { raised: { value: BigInt(raised), until: Number(until) } }),
+    }
+  })
+  return { counted }
 }

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { formatPico } from '../../money/money.ts'
 import type { Archive } from './archive.ts'
-import { DAY_MS } from './book.ts'
+import { DAY_MS } from './windows.ts'
 import type { Ledger, Log } from './ledger.ts'
 
 interface MaintenanceOptions {

@@ -4,7 +4,7 @@
  * finish, and their settlements wait in the outbox.
  */
 import type { Storage } from 'unstorage'
-import { cannotBook, ConfigError } from '../../errors/errors.ts'
+import { cannotBook, ConfigError, NotFound, ReferenceTaken } from '../../errors/errors.ts'
 import type { Audit } from '../audit.ts'
 import type { Announcements } from '../announcements.ts'
 import { randomId } from '../ids.ts'
@@ -17,7 +17,6 @@ import {
   checkLimits,
   TIGHT_CEILINGS,
   RETRY_MS,
-  windowEnd,
 } from '../ledger/book.ts'
 import { inDoubt } from '../ledger/doubt.ts'
 import { checkAmount, type Pico } from '../../money/money.ts'
@@ -41,6 +40,11 @@ import {
   type Imported,
   type KeyLimits,
   type KeyOfAccount,
+  type CounterView,
+  type RefusedLimit,
+  type Reset,
+  type ResetDone,
+  teamKey,
   type KeySpend,
   type RatesUsed,
   type Lease,
@@ -56,12 +60,13 @@ import {
   type Settlement,
   type TakeRows,
   type TopUp,
-  type CapScope,
   type HeldBy,
   type LimitOwner,
   type RateStatus,
   type RequestId,
 } from '../ledger/ledger.ts'
+import { countsOf, encoded, kindOf, readList } from '../ledger/limit-list.ts'
+import type { ZoneRule } from '../ledger/windows.ts'
 import { OutboxFile, Outbox } from './outbox.ts'
 import { batchesOf, connect, keysOf, PREFIX, type RedisConnection } from './connection.ts'
 import { Beat } from './beat.ts'
@@ -219,12 +224,13 @@ export class RedisLedger implements Ledger {
 
   async enter(entry: AdmissionRequest): Promise<Admission> {
     this.assertOpen()
-    const { request, account, key, revision, accountRevision = 0, freeTier } = entry
-    const keys = keysOf(account, 'book', 'ls', 'h', 'u', `rl:${key}`, 'rl:@account')
-    const { rpm, perDay, concurrency } = freeTier
+    const { request, account, key, team, revision, accountRevision = 0, freeTier } = entry
+    const keys = keysOf(account, 'book', 'ls', 'h', 'u', ...logsOf(entry))
+    const { rpm, concurrency } = freeTier
     const revisions = [liftedRevision(revision), liftedRevision(accountRevision)] as const
-    const numbers = [revisions[0], rpm, perDay, concurrency, revisions[1]]
-    const args = [key, request, ...numbers.map(String)]
+    const ofTeam = team === undefined ? [] : [team, `${liftedRevision(entry.teamRevision ?? 0)}`]
+    const numbers = [revisions[0], rpm, concurrency, revisions[1]]
+    const args = [key, request, ...numbers.map(String), ...ofTeam]
     let sent = false
     try {
       const reply = await this.#admission(() => {
@@ -234,28 +240,31 @@ export class RedisLedger implements Ledger {
       return toAdmission(reply)
     } catch (error) {
       // Redis may have admitted the call although its answer was lost.
-      if (sent) void this.leave({ account, key, request })
+      if (sent) void this.leave({ account, key, team, request })
       throw error
     }
   }
 
   /** @throws RangeError for a negative hold, one above MAX_AMOUNT or above its ceiling */
   async hold(hold: HoldRequest): Promise<HoldResult> {
-    const { request, account, key, at, expected, ceiling, exposure, free, replaces } = hold
+    const { account, at, expected, ceiling, exposure, free, replaces } = hold
+    const { model, tokens, tierPerDay = '' } = hold
     this.assertOpen()
     checkHold(hold)
-    const keys = keysOf(account, 'book', 'ls', 'h', `rl:${key}`, 'rl:@account')
+    const keys = keysOf(account, 'book', 'ls', 'h')
     const amounts = [expected, ceiling, TIGHT_CEILINGS * ceiling, exposure.share, exposure.most]
-    const args = [key, `${key}|${request}`, `${at}`, ...amounts.map(String), free ? '1' : '0']
-    args.push(replaces ? '1' : '0')
+    const counts = [encoded(model), tokens.expected, tokens.ceiling, tierPerDay].map(String)
+    const first = [memberOf(hold), `${at}`, ...amounts.map(String), free ? '1' : '0']
+    const args = [...first, ...counts, replaces ? '1' : '0', ...zoneArgs(hold.zone)]
     const reply = await this.#admission(() => this.#store.hold(...keys, ...args))
     return toHoldResult(reply)
   }
 
-  async raise({ request, account, key, from, to }: Raise): Promise<void> {
+  async raise(raise: Raise): Promise<void> {
+    const { account, from, to } = raise
     if (to <= from) return
     const keys = keysOf(account, 'book', 'h')
-    const args = [key, `${key}|${request}`, `${from}`, `${to}`, `${to - from}`]
+    const args = [memberOf(raise), `${from}`, `${to}`, `${to - from}`]
     await this.#ask(() => this.#store.raise(...keys, ...args))
   }
 
@@ -270,9 +279,9 @@ export class RedisLedger implements Ledger {
 
   /** Never fails: a lease that could not be released is released when Redis is back. */
   async leave(lease: Leave): Promise<void> {
-    const { account, key, request, slot } = lease
-    const keys = keysOf(account, 'book', 'ls', 'h', `rl:${key}`, 'rl:@account')
-    const args = [`${key}|${request}`, slot === undefined ? '' : `${slot}`]
+    const { account, slot } = lease
+    const keys = keysOf(account, 'book', 'ls', 'h', ...logsOf(lease))
+    const args = [memberOf(lease), slot === undefined ? '' : `${slot}`]
     try {
       await this.#ask(() => this.#store.leave(...keys, ...args), LEAVE_MS)
     } catch {
@@ -283,7 +292,7 @@ export class RedisLedger implements Ledger {
   async renew(leases: readonly Lease[]): Promise<void> {
     const byAccount = Map.groupBy(leases, ({ account }) => account)
     const renewals = [...byAccount].map(([account, own]) => {
-      const members = own.map(({ key, request }) => `${key}|${request}`)
+      const members = own.map(memberOf)
       const keys = keysOf(account, 'book', 'ls')
       return this.#ask(() => this.#store.renew(...keys, ...members))
     })
@@ -332,8 +341,12 @@ export class RedisLedger implements Ledger {
     return toBalance(await this.#state(id, ''))
   }
 
-  async balances(ids: readonly string[]): Promise<AccountTotals[]> {
-    const states = await this.#connection.askMany(ids, (id) => this.#look(id, ACCOUNT))
+  async balances(
+    ids: readonly string[],
+    zoneOf?: (id: string) => ZoneRule | undefined,
+  ): Promise<AccountTotals[]> {
+    const look = (id: string) => this.#look(id, ACCOUNT, zoneOf?.(id))
+    const states = await this.#connection.askMany(ids, look)
     return states.map((state) => ({ ...toBalance(state), spend: toSpend(state) }))
   }
 
@@ -353,18 +366,48 @@ export class RedisLedger implements Ledger {
     return keys.map((key) => spends.get(key)!)
   }
 
-  async key(account: string, id: string): Promise<KeySpend> {
-    return toSpend(await this.#state(account, id))
+  async key(account: string, id: string, zone?: ZoneRule): Promise<KeySpend> {
+    return toSpend(await this.#state(account, id, zone))
+  }
+
+  async counters(account: string, owner: string, zone?: ZoneRule): Promise<CounterView[]> {
+    const keys = keysOf(account, 'book', 'ls', 'h', 'u')
+    const send = () => this.#store.view(...keys, owner, ...zoneArgs(zone))
+    const reply = await this.#connection.ask(send)
+    const views: CounterView[] = []
+    for (let i = 0; i < reply.length; i += 5) {
+      const [entry = '', current = '', ...amounts] = reply.slice(i, i + 5) as string[]
+      const [used = 0n, held = 0n, reset = 0n] = amounts.map(toPico)
+      views.push({ limit: readList(entry).counted![0]!, current, used, held, reset })
+    }
+    return views
+  }
+
+  async reset({ account, owner, limit, reference, zone }: Reset): Promise<ResetDone> {
+    const keys = keysOf(account, 'book', 'z')
+    const args = [owner, limit, reference, ...zoneArgs(zone)]
+    const reply = await this.#ask(() => this.#store.reset(...keys, ...args))
+    const [state, first = '', second] = reply as string[]
+    if (state === 'none') {
+      throw new NotFound('not_found', `There is no limit ${JSON.stringify(limit)}.`)
+    }
+    if (state === 'done') return { window: first, counted: toPico(second), duplicate: false }
+    const [of, id, window = '', counted] = first.split('|')
+    if (of !== owner || id !== limit) {
+      throw new ReferenceTaken(
+        `The reference ${JSON.stringify(reference)} belongs to another limit.`,
+      )
+    }
+    return { window, counted: toPico(counted), duplicate: true }
   }
 
   async rates(account: string, id: string): Promise<RatesUsed> {
     const keys = keysOf(account, 'book', `rl:${id}`, `rl:${ACCOUNT}`)
     const reply = await this.#connection.ask(() => this.#store.rates(...keys))
-    const [count, resetMs, countOfAll, resetMsOfAll, today] = reply.map(Number)
+    const [count, resetMs, countOfAll, resetMsOfAll] = reply.map(Number)
     return {
       key: { count: count!, resetMs: resetMs! },
       account: { count: countOfAll!, resetMs: resetMsOfAll! },
-      today: today!,
     }
   }
 
@@ -372,7 +415,7 @@ export class RedisLedger implements Ledger {
   async limits(account: string, id: string, limits: KeyLimits, revision: number): Promise<void> {
     checkLimits(limits)
     const text = toLimitsText(limits, revision)
-    const keys = keysOf(account, 'book')
+    const keys = keysOf(account, 'book', 'h')
     await this.#ask(() => this.#store.limits(...keys, id, text))
   }
 
@@ -522,7 +565,10 @@ export class RedisLedger implements Ledger {
     const { request, account, key, day, cost, usage } = settlement
     const keys = keysOf(account, 'book', 'ls', 'h', 'u', `r:${request}`)
     const body = JSON.stringify(usage)
-    const args = [key, request, day, `${cost}`, `${usage.at}`, body]
+    const first = [memberOf(settlement), request, day, `${cost}`, `${usage.at}`, body]
+    const { tokens, requests } = countsOf(cost, usage)
+    const { counted } = usage
+    const args = counted === undefined ? first : [...first, counted, `${tokens}`, `${requests}`]
     const send = () => this.#store.settle(...keys, ...args)
     const reply = await this.#ask(send, deadlineMs)
     const settled = toSettled(reply)
@@ -557,13 +603,28 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  #state(account: string, key: string): Promise<ScriptReply> {
-    return this.#connection.ask(() => this.#look(account, key))
+  #state(account: string, key: string, zone?: ZoneRule): Promise<ScriptReply> {
+    return this.#connection.ask(() => this.#look(account, key, zone))
   }
 
-  #look(account: string, key: string): Promise<ScriptReply> {
-    return this.#store.look(...keysOf(account, 'book', 'ls', 'h', 'u'), key)
+  #look(account: string, key: string, zone?: ZoneRule): Promise<ScriptReply> {
+    return this.#store.look(...keysOf(account, 'book', 'ls', 'h', 'u'), key, ...zoneArgs(zone))
   }
+}
+
+/** The member of a call in the sets of an account. */
+function memberOf({ key, team, request }: Lease): string {
+  return team === undefined ? `${key}|${request}` : `${key}@${team}|${request}`
+}
+
+/** Names of the logs of a call: of its key, its account, and its team, which is the account's again without a team. */
+function logsOf({ key, team }: Lease): readonly string[] {
+  return [`rl:${key}`, 'rl:@account', `rl:${team === undefined ? ACCOUNT : teamKey(team)}`]
+}
+
+/** Nothing is sent for UTC. */
+function zoneArgs(zone: ZoneRule | undefined): readonly string[] {
+  return zone ? [`${zone.offset}`, `${zone.until}`, `${zone.next}`] : []
 }
 
 /** Exists while everything is booked that a gateway which has ended had to book. */
@@ -603,15 +664,14 @@ function toAdmission([why, ...rest]: ScriptReply): Admission {
       return { ok: true, at, lease, paid: paid === 1, rate: toRate(rate) }
     }
     case 'rpm':
-    case 'day':
     case 'concurrency': {
       const [of, ...numbers] = rest
-      const [retryAfterMs = 0, ...rate] = numbers.map(Number)
-      return { ok: false, why, of: of as LimitOwner, retryAfterMs, rate: toRate(rate) }
+      const [value = 0, retryAfterMs = 0, ...rate] = numbers.map(Number)
+      return { ok: false, why, of: of as LimitOwner, value, retryAfterMs, rate: toRate(rate) }
     }
     case 'disabled':
     case 'expired':
-      return { ok: false, why, of: rest[0] as 'key' | 'account' }
+      return { ok: false, why, of: rest[0] as 'key' | 'team' | 'account' }
     default:
       return { ok: false, why: 'stale' }
   }
@@ -622,21 +682,41 @@ function toRate([limit = 0, remaining = 0, resetMs = 0]: readonly number[]): Rat
 }
 
 /** The reply of the script `hold`. */
-function toHoldResult([why, first, second, third]: ScriptReply): HoldResult {
+function toHoldResult([why, ...rest]: ScriptReply): HoldResult {
   switch (why) {
-    case 'ok':
-      return { ok: true, day: first!, billed: second === '1', tight: third === '1' }
-    case 'held':
-      return { ok: false, why, by: first as HeldBy, retryAfterMs: RETRY_MS }
-    case 'cap':
+    case 'ok': {
+      const [day = '', billed, tight, counted, ...rate] = rest as string[]
       return {
-        ok: false,
-        why,
-        of: third as 'key' | 'account',
-        ...windowEnd(first as CapScope, Number(second)),
+        ok: true,
+        day,
+        billed: billed === '1',
+        tight: tight === '1',
+        ...(counted && { counted }),
+        ...(rate.length > 0 && { tokens: toRate(rate.map(Number)) }),
       }
+    }
+    case 'held': {
+      const limit = rest.length > 1 && { limit: toRefused(rest) }
+      return { ok: false, why, by: rest[0] as HeldBy, ...limit, retryAfterMs: RETRY_MS }
+    }
+    case 'limit':
+      return { ok: false, why, limit: toRefused(rest), at: Number(rest[8]) }
     default:
       return { ok: false, why: why as 'tier' | 'credits' | 'lost' }
+  }
+}
+
+function toRefused(reply: ScriptReply): RefusedLimit {
+  const [, of, name = '', value, used, current = '', models, raised] = reply as string[]
+  return {
+    of: of as LimitOwner,
+    name,
+    ...kindOf(name),
+    value: toPico(value),
+    used: toPico(used),
+    ...(models && { models: models.split(',').map(decodeURIComponent) }),
+    ...(raised && { raisedUntil: Number(raised) }),
+    current,
   }
 }
 

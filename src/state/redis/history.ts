@@ -26,6 +26,7 @@ import type {
   TakeRows,
   TotalItem,
   Imported,
+  CounterItem,
   LimitsItem,
 } from '../ledger/ledger.ts'
 import type { ReceiptLookup } from './outbox.ts'
@@ -46,7 +47,18 @@ import {
   readRow,
 } from './rows.ts'
 import type { Pico } from '../../money/money.ts'
-import { addCost, addRunning, compareSums, spendName, addTo } from '../ledger/book.ts'
+import {
+  addCost,
+  addRunning,
+  addTo,
+  compareSums,
+  counterName,
+  counterOwner,
+  CounterSums,
+  spendName,
+  type StoredCounter,
+} from '../ledger/sums.ts'
+import { countersIn, kindOf } from '../ledger/limit-list.ts'
 
 /** Attempts to read an account during which no row is folded. */
 const ATTEMPTS = 5
@@ -113,6 +125,11 @@ export class RedisHistory {
       yield* inOrder(totals, itemsOf(account, snapshot, this.#pages(account, base)))
       if (n > 0) yield { kind: 'base', account, n, chain, optional: true }
       yield* itemsOf(account, snapshot, this.#pages(account, snapshot.seq, base + 1))
+      for (const { owner, id, window, settled } of countersOf(snapshot.book)) {
+        const reset = resetIn(snapshot.book, id, owner, window)
+        yield { kind: 'counter', account, owner, id, window, settled, reset }
+      }
+      yield* keptResets(account, snapshot.book)
       if ((await this.#foldedRows(account)) === foldedIn(snapshot)) continue
       throw new Error(`account ${account} was folded while it was exported: export again`)
     }
@@ -173,7 +190,10 @@ export class RedisHistory {
   ): Promise<number> {
     const gone = rows
       .filter(({ row }) => !isBooking(row))
-      .flatMap(({ row, day }) => [`${row.seq}-0`, day, row.key ?? '', `${row.cost}`])
+      .flatMap(({ row: { seq, key = '', cost, usage }, day }) => {
+        const of = usage?.team === undefined ? key : `${key}|${usage.team}`
+        return [`${seq}-0`, day, of, `${cost}`]
+      })
     const numbers = [at, from.seq, to.seq, to.n].map(String)
     const keys = keysOf(account, 'u', 'f')
     const fold = () => this.#store.fold(...keys, ...numbers, to.chain, ...gone)
@@ -246,9 +266,12 @@ async function* itemsOf(
   { folded }: Snapshot,
   pages: AsyncIterable<readonly DatedRow[]>,
 ): AsyncGenerator<RowItem> {
+  const days = Object.fromEntries(
+    [...totalsIn(folded)].map(({ day, key }) => [`${day}|${key}`, true]),
+  )
   for await (const page of pages) {
     for (const dated of page) {
-      yield toItem(dated, account, `n|${dated.day}|${dated.row.key}` in folded)
+      yield toItem(dated, account, `${dated.day}|${dated.row.key}` in days)
     }
   }
 }
@@ -266,17 +289,66 @@ async function discrepancies(
   pages: AsyncIterable<readonly DatedRow[]>,
 ): Promise<Discrepancy[]> {
   const sums = new Map<string, Pico>()
+  const days = [...totalsIn(folded)].map(({ day }) => day).sort()
+  const counters = new CounterSums(countersOf(book), days.at(-1) ?? '')
   for await (const page of pages) {
-    for (const { row, day } of page) addCost(sums, { ...row, day })
+    for (const { row, day } of page) {
+      addCost(sums, { ...row, day, team: row.usage?.team })
+      const { seq, key, cost, usage } = row
+      if (usage && key !== undefined) counters.add({ seq, key, team: usage.team, cost, usage })
+    }
   }
   for (const total of totalsIn(folded)) addCost(sums, { kind: 'usage', ...total })
   for (const member of leases) {
-    const [amount = '', day = '', , , ceiling = 0] = holds[member]?.split('|') ?? []
-    // A call that was refused with `held` holds nothing.
+    const parts = holds[member]?.split('|') ?? []
+    const [amount = '', day = '', , , ceiling = 0, , counted, ...tokens] = parts
     const held = day ? { amount: BigInt(amount), ceiling: BigInt(ceiling), day } : undefined
-    addRunning(sums, keyOf(member), held)
+    const lease = leaseOf(member)
+    addRunning(sums, lease, held)
+    const [expected = 1n, most = 1n] = tokens.map(BigInt)
+    for (const { of, id, window } of countersIn(counted)) {
+      const owner = counterOwner(of, lease)
+      if (book[`qw:${id}:${owner}`] !== window) continue
+      const { unit } = kindOf(id)
+      const reserved =
+        unit === 'usd'
+          ? [held!.amount, held!.ceiling]
+          : unit === 'tokens'
+            ? [expected, most]
+            : [1n, 1n]
+      const name = counterName(owner, id, window)
+      addTo(sums, `held, ${name}`, reserved[0]!)
+      addTo(sums, `ceilings, ${name}`, reserved[1]!)
+    }
   }
-  return compareSums(account, storedIn(book), sums)
+  return [...compareSums(account, storedIn(book), sums), ...counters.differences(account)]
+}
+
+/** The counters of a book. */
+function countersOf(book: Snapshot['book']): StoredCounter[] {
+  return Object.entries(book).flatMap(([field, window]) => {
+    if (!field.startsWith('qw:')) return []
+    const [, id = '', ...owner] = field.split(':')
+    const of = owner.join(':')
+    const at = (prefix: string) => book[`${prefix}:${id}:${of}`] ?? '0'
+    return [{ owner: of, id, window, settled: BigInt(at('qs')), since: Number(at('q0')) }]
+  })
+}
+
+function resetIn(book: Snapshot['book'], id: string, owner: string, window: string): bigint {
+  const [of, amount = '0'] = (book[`qb:${id}:${owner}`] ?? '').split(',')
+  return of === window ? BigInt(amount) : 0n
+}
+
+/** Resets of limits without a counter. */
+function* keptResets(account: string, book: Snapshot['book']): Generator<CounterItem> {
+  for (const [field, text] of Object.entries(book)) {
+    if (!field.startsWith('qb:') || `qw${field.slice(2)}` in book) continue
+    const [, id = '', ...owner] = field.split(':')
+    const [window = '', amount = '0'] = text.split(',')
+    const of = { owner: owner.join(':'), id, window }
+    yield { kind: 'counter', account, ...of, settled: 0n, reset: BigInt(amount) }
+  }
 }
 
 /** Every sum of a book, under the name that `discrepancies` gives to the same sum of rows and calls. */
@@ -287,9 +359,16 @@ function* storedIn(book: Snapshot['book']): Generator<readonly [what: string, am
   yield ['ceilings', sum('ceil')]
   yield ['paid in', sum('in')]
   for (const field of Object.keys(book)) {
-    const [kind = '', window = '', key = ''] = field.split(':')
-    if (kind === 'n') yield [`calls of key ${window}`, sum(field)]
-    if (kind === 'm') yield [`ceilings of key ${window}`, sum(field)]
+    const [kind = '', window = ''] = field.split(':', 2)
+    const owner = field.slice(kind.length + 1)
+    const key = owner.slice(window.length + 1)
+    if (kind === 'n') yield [`calls of key ${owner}`, sum(field)]
+    if (kind === 'm') yield [`ceilings of key ${owner}`, sum(field)]
+    if (kind === 'qw') {
+      const name = counterName(key, window, book[field]!)
+      yield [`held, ${name}`, sum(`qc:${owner}`) - sum(`qs:${owner}`)]
+      yield [`ceilings, ${name}`, sum(`qm:${owner}`)]
+    }
     if (kind !== 's' && kind !== 'c') continue
     const spend = spendName(key, window === 'L' ? 'lifetime' : window)
     const settled = sum(`s:${window}:${key}`)
@@ -298,8 +377,9 @@ function* storedIn(book: Snapshot['book']): Generator<readonly [what: string, am
   }
 }
 
-function keyOf(member: string): string {
-  return member.slice(0, member.indexOf('|'))
+function leaseOf(member: string): { readonly key: string; readonly team?: string } {
+  const [key = '', team] = member.slice(0, member.indexOf('|')).split('@')
+  return { key, ...(team !== undefined && { team }) }
 }
 
 // Imports items of an export into Redis, each as a whole and at most once.
@@ -353,6 +433,8 @@ export class RedisImport {
         return this.#takeTotal(item)
       case 'base':
         return this.#takeBase(item)
+      case 'counter':
+        return this.#takeCounter(item)
       default:
         return this.#takeRow(item)
     }
@@ -363,27 +445,37 @@ export class RedisImport {
     return Number(await this.#connection.ask(() => this.#store.hset(book!, 'tier', '1'))) > 0
   }
 
-  async #takeLimits({ account, key, limits, revision }: LimitsItem): Promise<boolean> {
+  async #takeCounter(item: CounterItem): Promise<boolean> {
+    const { account, owner, id, window, settled, reset } = item
     const [book = ''] = keysOf(account, 'book')
+    const args = [owner, id, window, `${settled}`, `${reset}`]
+    const [answer] = await this.#connection.ask(() => this.#store.takeCounter(book, ...args))
+    return answer === 'taken'
+  }
+
+  async #takeLimits({ account, key, limits, revision }: LimitsItem): Promise<boolean> {
+    const [book = '', holds = ''] = keysOf(account, 'book', 'h')
     const stored = await this.#connection.ask(() => this.#store.hget(book, `l:${key}`))
     if (stored !== null && toLimits(stored).revision >= revision) return false
-    await this.#connection.ask(() => this.#store.limits(book, key, toLimitsText(limits, revision)))
+    const text = toLimitsText(limits, revision)
+    await this.#connection.ask(() => this.#store.limits(book, holds, key, text))
     return true
   }
 
   async #takeTotal(item: TotalItem): Promise<boolean> {
-    const { account, key, day, rows, cost } = item
+    const { account, team, day, rows, cost } = item
     const index = await this.#indexOf(account)
+    const key = team === undefined ? item.key : `${item.key}@${team}`
     const name = nameOf(day, key)
     const stored = index.totals.get(name)
-    const spent = index.spent.get(name) ?? 0n
+    const spent = index.spent.get(nameOf(day, item.key)) ?? 0n
     if (!checkTotal(item, stored && { ...item, ...stored }, spent)) return false
     const keys = keysOf(account, 'book', 'f')
     const args = [key, day, `${rows}`, `${cost}`, `${endOf(day)}`]
     const [answer] = await this.#connection.ask(() => this.#store.takeTotal(...keys, ...args))
     if (answer === 'there')
       throw new RangeError(
-        `the total of account ${account}, key ${key}, ${day} was folded meanwhile`,
+        `the total of account ${account}, key ${item.key}, ${day} was folded meanwhile`,
       )
     index.totals.set(name, { rows, cost })
     return true
@@ -428,7 +520,8 @@ export class RedisImport {
     const text = body === undefined ? '' : JSON.stringify(body)
     const references = kind === 'adjust' ? 'a' : 't'
     const keys = keysOf(account, 'book', 'u', `r:${request}`, references)
-    const args = [kind, request, key, `${cost}`, day, `${at}`, text, actor]
+    const of = usage?.team === undefined ? key : `${key}@${usage.team}`
+    const args = [kind, request, of, `${cost}`, day, `${at}`, text, actor]
     return this.#connection.ask(() => this.#store.takeRow(...keys, ...args))
   }
 
@@ -444,7 +537,9 @@ export class RedisImport {
       snapshotOf(this.#store, accountPrefix(account)),
     )
     const index: Index = { account, rows: new Map(), totals: new Map(), spent: new Map() }
-    for (const { day, key, ...total } of totalsIn(folded)) index.totals.set(nameOf(day, key), total)
+    for (const { day, key, team, ...total } of totalsIn(folded)) {
+      index.totals.set(nameOf(day, team === undefined ? key : `${key}@${team}`), total)
+    }
     for await (const page of readPages(this.#query, rowsKey(account), seq)) {
       for (const { row, day } of page) {
         index.rows.set(nameOf(row.kind, row.request), row.seq)

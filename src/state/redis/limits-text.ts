@@ -1,6 +1,6 @@
 /** Limits of a key or an account as a book stores them: text, above all that releases of a lower schema have written. */
 import { SCHEMA, type KeyLimits } from '../ledger/ledger.ts'
-import { readCap, writeCap } from '../ledger/limit-list.ts'
+import { readList, writeList } from '../ledger/limit-list.ts'
 
 /** Above every revision: these are counted up, or are ms since epoch. */
 const REVISIONS = 100_000_000_000_000
@@ -16,9 +16,9 @@ export function liftedRevision(revision: number): number {
 
 /** Limits as a book stores them, `<revision>|<disabled>|<expiresAt>|<rpm>|<concurrency>|<list>`; {@link toLimits} reads them. */
 export function toLimitsText(limits: KeyLimits, revision: number): string {
-  const { disabled, expiresAt = '', rpm = '', concurrency = '', cap } = limits
+  const { disabled, expiresAt = '', rpm = '', concurrency = '', counted } = limits
   const members = [liftedRevision(revision), disabled ? 1 : 0, expiresAt, rpm, concurrency]
-  return [...members, writeCap(cap)].join('|')
+  return [...members, writeList(counted)].join('|')
 }
 
 /** The text of {@link toLimitsText} for a text of schema 8, `<revision>|…|<scope>|<amount>`; undefined for any other. */
@@ -39,7 +39,7 @@ export function toLimits(text: string): { limits: KeyLimits; revision: number } 
     ...(expiresAt && { expiresAt: Number(expiresAt) }),
     ...(rpm && { rpm: Number(rpm) }),
     ...(concurrency && { concurrency: Number(concurrency) }),
-    ...readCap(list),
+    ...readList(list),
   }
   return { limits, revision: Number(revision) - LIFT }
 }

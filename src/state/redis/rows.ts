@@ -12,9 +12,9 @@ export interface DatedRow {
 
 export interface Snapshot {
   readonly book: Readonly<Record<string, string>>
-  /** `<key>|<request>` to `<amount>|<day>|<billed>|<at>|<ceiling>|<tight>`, or to `-` for a call that was refused with `held`. */
+  /** `<key>[@<team>]|<request>` to the hold of a call; see `scripts.ts`. */
   readonly holds: Readonly<Record<string, string>>
-  /** `<key>|<request>` */
+  /** `<key>[@<team>]|<request>` */
   readonly leases: readonly string[]
   /**
    * Folded rows: see {@link totalsIn}; `rows` is the number of those that went, `at` the moment before which they were folded. `base` is
@@ -126,12 +126,13 @@ export function baseIn(
   }
 }
 
-/** Totals of the fields `n|<day>|<key>`, the number of rows, and `c|<day>|<key>`, their cost. */
+/** Totals of the fields `n|<day>|<key>[|<team>]`, the number of rows, and `c|…`, their cost. */
 export function* totalsIn(folded: Snapshot['folded']): Generator<FoldedTotal> {
   for (const [field, rows] of Object.entries(folded)) {
-    const [kind, day = '', key = ''] = field.split('|')
+    const [kind, day = '', key = '', team] = field.split('|')
+    const of = { key, ...(team !== undefined && { team }) }
     if (kind === 'n')
-      yield { key, day, rows: Number(rows), cost: BigInt(folded[`c|${day}|${key}`]!) }
+      yield { ...of, day, rows: Number(rows), cost: BigInt(folded[`c${field.slice(1)}`]!) }
   }
 }
 

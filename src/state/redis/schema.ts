@@ -102,10 +102,11 @@ export class Lifter {
     const record = isKey ? await this.#records.get<{ account: string }>(id) : { account: name }
     if (!record) return
     const of = isKey ? name : ACCOUNT
-    const [book = ''] = keysOf(record.account, 'book')
+    const [book = '', holds = ''] = keysOf(record.account, 'book', 'h')
     const store = this.#connection.client as ScriptClient
     const text = await this.#connection.ask(() => store.hget(book, `l:${of}`))
     const lifted = text === null ? undefined : liftedLimits(text)
-    if (lifted !== undefined) await this.#connection.ask(() => store.limits(book, of, lifted))
+    if (lifted !== undefined)
+      await this.#connection.ask(() => store.limits(book, holds, of, lifted))
   }
 }

@@ -2,8 +2,6 @@
  * Lua for sums of money, shared by the scripts in `scripts.ts`. A sum is decimal text of picodollars and has no bound. Lua's numbers
  * are exact to 2^53 only, so a script computes with two of them, whole dollars and picodollars, both with the sign of the sum.
  */
-import { ACCOUNT } from '../ledger/ledger.ts'
-
 /** Days, and months, for which a book keeps spend: the current one, and two more for late settlements. */
 export const KEPT_WINDOWS = 3
 
@@ -71,14 +69,14 @@ end
 `
 
 /**
- * The spend of a key and its account, settled (`s`) and committed (`c`), in the windows of a day. The earliest window is dropped,
+ * The spend of a key, its team and its account, settled (`s`) and committed (`c`), in the windows of a day. The earliest window is dropped,
  * not the oldest entry: a dropped window can then never count from zero again.
  */
 export const SPEND = `
 -- Adds the names of what spendIn reads.
-local function nameSpend(names, key, day)
+local function nameSpend(names, owners, day)
   local month = string.sub(day, 1, 6)
-  for _, of in ipairs({ key, '${ACCOUNT}' }) do
+  for _, of in ipairs(owners) do
     names[#names + 1] = 'w:' .. of
     for _, window in ipairs({ 'L', day, month }) do
       names[#names + 1] = 's:' .. window .. ':' .. of
@@ -114,16 +112,25 @@ local function windowsOf(of, day)
   return windows
 end
 
--- Adds to the settled and to the committed spend of a key and of the account.
-local function addSpend(key, day, settledUsd, settledPico, committedUsd, committedPico)
+-- Adds to the settled and to the committed spend of a key, its team and the account.
+local function addSpend(owners, day, settledUsd, settledPico, committedUsd, committedPico)
   local settles = settledUsd ~= 0 or settledPico ~= 0
   local commits = committedUsd ~= 0 or committedPico ~= 0
-  for _, of in ipairs({ key, '${ACCOUNT}' }) do
+  for _, of in ipairs(owners) do
     for _, window in ipairs(windowsOf(of, day)) do
       if settles then add('s:' .. window .. ':' .. of, settledUsd, settledPico) end
       if commits then add('c:' .. window .. ':' .. of, committedUsd, committedPico) end
     end
   end
+end
+`
+
+/** Reads the hold of a call. */
+export const HELD = `
+local function holdOf(held)
+  local amount, day, at, ceiling, more = string.match(held, '^(%d+)|(%d+)|%d|(%d+)|?(%d*)|?%d?(.*)$')
+  local counted, tokens, tokenCeiling = string.match(more or '', '^|([^|]*)|(%d+)|(%d+)$')
+  return { amount = amount, day = day, at = at, ceiling = ceiling, counted = counted, tokens = tokens, tokenCeiling = tokenCeiling }
 end
 `
 
@@ -134,33 +141,42 @@ local function release(member)
   local held = call('HGET', holds, member)
   if not held then return {} end
   call('HDEL', holds, member)
-  local amount, day, at, ceiling = string.match(held, '^(%d+)|(%d+)|%d|(%d+)|?(%d*)')
-  return { amount = amount, day = day, at = at, ceiling = ceiling }
+  return holdOf(held)
 end
 
 `
 
 /** Gives back what a call held, and charges a cost. Reads `seq` too; the caller saves. */
 export const POSTING = `
--- @param released what release has returned
-local function post(key, released, day, cost)
-  local names = { 'seq', 'bal', 'avail', 'ceil', 'm:' .. key, 'n:' .. key }
+-- @param released what release has returned. @param counts what the call counts, and in which counters
+local function post(owners, released, day, cost, counts)
+  local names = { 'seq', 'bal', 'avail', 'ceil' }
+  for i = 1, #owners - 1 do
+    names[#names + 1] = 'm:' .. owners[i]
+    names[#names + 1] = 'n:' .. owners[i]
+  end
+  nameCounters(names, owners, released and released.counted)
+  if counts and counts.counted ~= (released and released.counted) then nameCounters(names, owners, counts.counted) end
   local amount, ceiling = released and released.amount, released and released.ceiling
   local moves = cost ~= '0' or (amount and amount ~= '0')
-  if moves then nameSpend(names, key, day) end
+  if moves then nameSpend(names, owners, day) end
   load(names)
-  if released then count('n:' .. key, -1) end
+  if released then
+    for i = 1, #owners - 1 do count('n:' .. owners[i], -1) end
+    giveBack(owners, released)
+  end
+  if counts then countIn(owners, cost, counts) end
   if moves then
     local costUsd, costPico = split(cost)
     local heldUsd, heldPico = split(amount)
     if cost ~= '0' then add('bal', -costUsd, -costPico) end
     add('avail', heldUsd - costUsd, heldPico - costPico)
-    addSpend(key, day, costUsd, costPico, costUsd - heldUsd, costPico - heldPico)
+    addSpend(owners, day, costUsd, costPico, costUsd - heldUsd, costPico - heldPico)
   end
   if ceiling and ceiling ~= '' and ceiling ~= '0' then
     local usd, pico = split(ceiling)
     add('ceil', -usd, -pico)
-    add('m:' .. key, -usd, -pico)
+    for i = 1, #owners - 1 do add('m:' .. owners[i], -usd, -pico) end
   end
 end
 `

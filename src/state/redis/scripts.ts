@@ -5,23 +5,24 @@
  * key is declared, so that a cluster can route the script. Numbers are written with `%.0f`, so that Lua 5.1 and 5.4 write the same.
  *
  * Keys of account A, all beginning with `gw:{A}:` and so in one slot: `book` (hash, below), `ls` (sorted set: leases by
- * expiry, `<key>|<request>`), `h` (hash: their holds, `<amount>|<day>|<billed>|<at>|<ceiling>|<tight>`, or `-` for a call
- * that was refused with `held`), `rl:<key>` and `rl:@account` (lists: entries of the last minute), `r:<request>` (string: receipt), `t` (hash:
- * top-ups by reference), `a` (hash: adjustments by reference), `u` (stream: rows), `f` (hash: totals of rows that were folded).
+ * expiry, `<key>[@<team>]|<request>`), `h` (hash: their holds, `<amount>|<day>|<billed>|<at>|<ceiling>|<tight>`, and where
+ * counters have something of them `|<counters>|<tokens>|<ceiling of tokens>`), `rl:<key>`, `rl:@team:<id>` and `rl:@account` (lists: entries of the last minute), `r:<request>` (string: receipt), `t` (hash:
+ * top-ups by reference), `a` (hash: adjustments by reference), `z` (hash: resets by reference), `u` (stream: rows), `f` (hash: totals of rows that were folded).
  *
  * Hash `book`, with `<key>` the id of an API key and `<window>` one of `L`, a day `YYYYMMDD`, a month `YYYYMM`:
  * `bal`, `avail` (balance less holds), `ceil` (ceilings of running calls), `in` (top-ups), `tier` (`1` once paid), `seq` (of the last row), `last` and `ahead` (steady time of
- * the last change, and how far it is ahead of the clock), `fday` and `fcount` (entries of an unpaid account on a day),
+ * the last change, and how far it is ahead of the clock),
  * `l:<key>` (limits, `limits-text.ts`), `n:<key>` (calls in flight), `m:<key>` (their ceilings), `w:<key>` (windows kept), `s:<window>:<key>` (settled), and
  * `c:<window>:<key>` (committed: settled and held). `l`, `w`, `s` and `c` of the key `@account` are those of the account, over all
- * its keys.
+ * its keys; those of the key `@team:<id>` are of a team, as are its `n` and `m`. Counters of limits: `script-limits.ts`.
  */
 import { RECEIPT_HOURS } from '../ledger/items.ts'
 import { ACCOUNT, LEASE_MS } from '../ledger/ledger.ts'
 import { LIFT } from './limits-text.ts'
 import { ACCEPT, BEAT } from './script-beat.ts'
 import { HOLD, RAISE } from './script-hold.ts'
-import { KEPT_WINDOWS, POSTING, RELEASE, SPEND, SUMS } from './script-sums.ts'
+import { COUNTERS, LIMITS, RESET, TAKE_COUNTER, VIEW, ZONE } from './script-limits.ts'
+import { HELD, KEPT_WINDOWS, POSTING, RELEASE, SPEND, SUMS } from './script-sums.ts'
 
 interface Script {
   readonly lua: string
@@ -37,24 +38,35 @@ export const RECEIPT_MS = RECEIPT_HOURS * 3_600_000
 export function scriptsWith(clock: string) {
   return {
     enter: script(
-      ['book', 'leases', 'holds', 'rows', 'log', 'shared'],
+      ['book', 'leases', 'holds', 'rows', 'log', 'shared', 'teamLog'],
       clock,
-      BASE + SUMS + STEADY + CALENDAR + SPEND + RELEASE + POSTING + ROW + SWEEP + RATE + ENTER,
+      BASE +
+        SUMS +
+        STEADY +
+        SPEND +
+        COUNTERS +
+        HELD +
+        RELEASE +
+        POSTING +
+        ROW +
+        SWEEP +
+        RATE +
+        ENTER,
     ),
     hold: script(
-      ['book', 'leases', 'holds', 'log', 'shared'],
+      ['book', 'leases', 'holds'],
       clock,
-      BASE + SUMS + STEADY + CALENDAR + SPEND + UNCOUNT + HOLD,
+      BASE + SUMS + STEADY + CALENDAR + ZONE + SPEND + COUNTERS + HELD + HOLD,
     ),
-    raise: script(['book', 'holds'], BASE + SUMS + SPEND + RAISE),
+    raise: script(['book', 'holds'], BASE + SUMS + SPEND + COUNTERS + RAISE),
     settle: script(
       ['book', 'leases', 'holds', 'rows', 'receipt'],
-      BASE + SUMS + SPEND + RELEASE + POSTING + ROW + SETTLE,
+      BASE + SUMS + SPEND + COUNTERS + HELD + RELEASE + POSTING + ROW + SETTLE,
     ),
     leave: script(
-      ['book', 'leases', 'holds', 'log', 'shared'],
+      ['book', 'leases', 'holds', 'log', 'shared', 'teamLog'],
       clock,
-      BASE + SUMS + STEADY + CALENDAR + SPEND + UNCOUNT + RELEASE + POSTING + LEAVE,
+      BASE + SUMS + STEADY + SPEND + COUNTERS + HELD + UNCOUNT + RELEASE + POSTING + LEAVE,
     ),
     renew: script(['book', 'leases'], clock, BASE + STEADY + RENEW),
     topUp: script(
@@ -63,18 +75,49 @@ export function scriptsWith(clock: string) {
       BASE + SUMS + ROW + ADJUST + CREDIT + TOP_UP,
     ),
     adjust: script(['book', 'rows', 'references'], clock, BASE + SUMS + ROW + ADJUST + CORRECT),
-    limits: script(['book'], LIMITS),
+    limits: script(['book', 'holds'], BASE + LIMITS),
+    reset: script(['book', 'resets'], clock, BASE + SUMS + CALENDAR + ZONE + SPEND + RESET),
     look: script(
       ['book', 'leases', 'holds', 'rows'],
       clock,
-      BASE + SUMS + STEADY + CALENDAR + SPEND + RELEASE + POSTING + ROW + SWEEP + LOOK,
+      BASE +
+        SUMS +
+        STEADY +
+        CALENDAR +
+        ZONE +
+        SPEND +
+        COUNTERS +
+        HELD +
+        RELEASE +
+        POSTING +
+        ROW +
+        SWEEP +
+        LOOK,
     ),
-    rates: script(['book', 'log', 'shared'], clock, BASE + STEADY + CALENDAR + RATE + RATES),
+    view: script(
+      ['book', 'leases', 'holds', 'rows'],
+      clock,
+      BASE +
+        SUMS +
+        STEADY +
+        CALENDAR +
+        ZONE +
+        SPEND +
+        COUNTERS +
+        HELD +
+        RELEASE +
+        POSTING +
+        ROW +
+        SWEEP +
+        VIEW,
+    ),
+    rates: script(['book', 'log', 'shared'], clock, BASE + STEADY + RATE + RATES),
     takeRow: script(
       ['book', 'rows', 'receipt', 'references'],
-      BASE + SUMS + SPEND + POSTING + ROW + ADJUST + CREDIT + TAKE_ROW,
+      BASE + SUMS + SPEND + COUNTERS + POSTING + ROW + ADJUST + CREDIT + TAKE_ROW,
     ),
-    takeTotal: script(['book', 'totals'], BASE + SUMS + SPEND + POSTING + TAKE_TOTAL),
+    takeTotal: script(['book', 'totals'], BASE + SUMS + SPEND + COUNTERS + POSTING + TAKE_TOTAL),
+    takeCounter: script(['book'], BASE + SUMS + TAKE_COUNTER),
     fold: script(['rows', 'totals'], BASE + SUMS + FOLD),
     lift: script(['book', 'references'], BASE + SUMS + LIFT_BOOK),
     beat: script(['ledger'], clock, BASE + BEAT),
@@ -93,11 +136,12 @@ function script(keys: readonly string[], ...parts: string[]): Script {
 
 const ENTER = `
 local key, request, revision = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local tierRpm, tierDay, tierCalls = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local accountRevision = tonumber(ARGV[7])
+local tierRpm, tierCalls = tonumber(ARGV[4]), tonumber(ARGV[5])
+local accountRevision, team, teamRevision = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
 
 local function read()
-  return call('HMGET', book, 'l:' .. key, 'n:' .. key, 'tier', 'last', 'ahead', 'fday', 'fcount', 'l:${ACCOUNT}')
+  if not team then return call('HMGET', book, 'l:' .. key, 'n:' .. key, 'tier', 'last', 'ahead', 'l:${ACCOUNT}') end
+  return call('HMGET', book, 'l:' .. key, 'n:' .. key, 'tier', 'last', 'ahead', 'l:${ACCOUNT}', 'l:@team:' .. team, 'n:@team:' .. team)
 end
 
 local state = read()
@@ -107,44 +151,44 @@ if sweep(time) then state = read() end
 local rev, disabled, expires, rpm, most =
   string.match(state[1] or '', '^(%d+)|(%d)|(%-?%d*)|(%d+)|(%d+)|')
 local sharedRev, off, sharedRpm, sharedCalls =
-  string.match(state[8] or '', '^(%d+)|(%d)|%-?%d*|(%d*)|(%d*)|')
+  string.match(state[6] or '', '^(%d+)|(%d)|%-?%d*|(%d*)|(%d*)|')
+local teamRev, teamOff, teamRpm, teamCalls =
+  string.match(state[7] or '', '^(%d+)|(%d)|%-?%d*|(%d*)|(%d*)|')
 -- Limits of a lower schema are stale too: the caller stores them anew.
 if not rev or revision < tonumber(rev) or tonumber(rev) < ${LIFT} then return { 'stale' } end
 if sharedRev and (accountRevision < tonumber(sharedRev) or tonumber(sharedRev) < ${LIFT}) then return { 'stale' } end
+if teamRev and (teamRevision < tonumber(teamRev) or tonumber(teamRev) < ${LIFT}) then return { 'stale' } end
 if disabled == '1' then return { 'disabled', 'key' } end
 if expires ~= '' and now >= tonumber(expires) then return { 'expired', 'key' } end
+if teamOff == '1' then return { 'disabled', 'team' } end
 if off == '1' then return { 'disabled', 'account' } end
 
 local running = tonumber(state[2] or '0')
 local paid = state[3] == '1'
-local own = rateOf(log, tonumber(rpm), time)
-local wait, rpmOf = own.wait, 'key'
+local logs = { { log = log, rate = rateOf(log, tonumber(rpm), time), of = 'key' } }
+teamRpm, teamCalls = tonumber(teamRpm or ''), tonumber(teamCalls or '')
+if teamRpm then logs[2] = { log = teamLog, rate = rateOf(teamLog, teamRpm, time), of = 'team' } end
 
 -- The limits over all keys: those of the account, or those of the free tier where they are lower.
 sharedRpm, sharedCalls = tonumber(sharedRpm or ''), tonumber(sharedCalls or '')
 local sharedOf, callsOf = 'account', 'account'
-local day
-local today, midnight = 0, 0
 if not paid then
   if not sharedRpm or tierRpm < sharedRpm then sharedRpm, sharedOf = tierRpm, 'tier' end
   if not sharedCalls or tierCalls < sharedCalls then sharedCalls, callsOf = tierCalls, 'tier' end
-  day = dayOf(now)
-  if state[6] == day then today = tonumber(state[7]) end
-  if today >= tierDay then midnight = 86400000 - now % 86400000 end
 end
-local all
-if sharedRpm then
-  all = rateOf(shared, sharedRpm, time)
-  if all.wait > wait then wait, rpmOf = all.wait, sharedOf end
+if sharedRpm then logs[#logs + 1] = { log = shared, rate = rateOf(shared, sharedRpm, time), of = sharedOf } end
+local wait, longest = 0, nil
+for _, one in ipairs(logs) do
+  if one.rate.wait > wait then wait, longest = one.rate.wait, one end
 end
 
--- The log with the fewest requests remaining.
+-- The log with the fewest requests remaining; with equally many, the one with the lowest limit.
 local function nearest()
-  local rate, left = own, math.max(0, own.limit - own.count)
-  if all then
-    local allLeft = math.max(0, all.limit - all.count)
-    if allLeft < left or (allLeft == left and all.limit < own.limit) then
-      rate, left = all, allLeft
+  local rate, left
+  for _, one in ipairs(logs) do
+    local itsLeft = math.max(0, one.rate.limit - one.rate.count)
+    if not rate or itsLeft < left or (itsLeft == left and one.rate.limit < rate.limit) then
+      rate, left = one.rate, itsLeft
     end
   end
   return rate.limit, left, rate.reset
@@ -155,18 +199,19 @@ local function admitted(at, lease)
   return { 'ok', at, lease, paid and 1 or 0, limit, left, reset }
 end
 
-local why, retry, of
-if midnight > wait then
-  why, retry, of = 'day', midnight, 'tier'
-elseif wait > 0 then
-  why, retry, of = 'rpm', wait, rpmOf
+local why, retry, of, value
+local ofTeam = tonumber(state[8] or '0')
+if longest then
+  why, retry, of, value = 'rpm', wait, longest.of, longest.rate.limit
 elseif running >= tonumber(most) then
-  why, retry, of = 'concurrency', 1000, 'key'
+  why, retry, of, value = 'concurrency', 1000, 'key', most
+elseif teamCalls and ofTeam >= teamCalls then
+  why, retry, of, value = 'concurrency', 1000, 'team', teamCalls
 elseif sharedCalls and call('ZCARD', leases) >= sharedCalls then
-  why, retry, of = 'concurrency', 1000, callsOf
+  why, retry, of, value = 'concurrency', 1000, callsOf, sharedCalls
 end
 
-local member = key .. '|' .. request
+local member = (team and key .. '@' .. team or key) .. '|' .. request
 if why or call('ZADD', leases, 'NX', text(time + ${LEASE_MS}), member) == 0 then
   local known = call('ZSCORE', leases, member)
   if known then
@@ -174,29 +219,30 @@ if why or call('ZADD', leases, 'NX', text(time + ${LEASE_MS}), member) == 0 then
     return admitted(lease - ${LEASE_MS}, lease)
   end
   local limit, left, reset = nearest()
-  if why == 'day' then left, reset = 0, midnight end
-  return { why, of, retry, limit, left, reset }
+  return { why, of, value, retry, limit, left, reset }
 end
 
-push(log, own, time)
-if all then push(shared, all, time) end
-if not paid then
-  call('HSET', book, 'fday', day, 'fcount', text(today + 1))
+for _, one in ipairs(logs) do push(one.log, one.rate, time) end
+if team then
+  call('HSET', book, 'last', text(time), 'n:' .. key, text(running + 1), 'n:@team:' .. team, text(ofTeam + 1))
+else
+  call('HSET', book, 'last', text(time), 'n:' .. key, text(running + 1))
 end
-call('HSET', book, 'last', text(time), 'n:' .. key, text(running + 1))
 return admitted(now, now + ${LEASE_MS})
 `
 
 const SETTLE = `
-local key, request, day, cost, at, body = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local member, request, day, cost, at, body = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local booked = call('GET', receipt)
 if booked then return { 'duplicate', booked, call('HGET', book, 'bal') or '0' } end
 
-local released = release(key .. '|' .. request)
+local released = release(member)
 day = released and released.day or day
-post(key, released, day, cost)
+local owners, counts = ownersOf(member), nil
+if ARGV[7] then counts = { counted = ARGV[7], tokens = ARGV[8], requests = ARGV[9] } end
+post(owners, released, day, cost, counts)
 call('SET', receipt, cost, 'PX', '${RECEIPT_MS}')
-local seq = write('usage', request, key, cost, day, at, body)
+local seq = write('usage', request, owners[1], cost, day, at, body)
 save()
 return { 'charged', cost, fields.bal or '0', seq, day }
 `
@@ -205,15 +251,15 @@ const LEAVE = `
 local member, slot = ARGV[1], tonumber(ARGV[2])
 -- A call that has left is not counted any more.
 if slot and call('ZSCORE', leases, member) then
-  local state = call('HMGET', book, 'last', 'ahead', 'tier', 'fday')
+  local state = call('HMGET', book, 'last', 'ahead')
   local time = slot + steady(state[1], state[2]) - now
   uncount(log, time)
   uncount(shared, time)
-  if state[3] ~= '1' and state[4] == dayOf(slot) then call('HINCRBY', book, 'fcount', '-1') end
+  if string.find(member, '@', 1, true) then uncount(teamLog, time) end
 end
 local released = release(member)
 if released then
-  post(string.match(member, '^[^|]*'), released, released.day, '0')
+  post(ownersOf(member), released, released.day, '0')
   save()
 end
 `
@@ -252,18 +298,11 @@ save()
 return { 'charged', cost, fields.bal }
 `
 
-const LIMITS = `
-local key, limits = ARGV[1], ARGV[2]
-local stored = string.match(redis.call('HGET', book, 'l:' .. key) or '', '^%d+')
-if stored and tonumber(stored) > tonumber(string.match(limits, '^%d+')) then return end
-redis.call('HSET', book, 'l:' .. key, limits)
-`
-
 const LOOK = `
 local key = ARGV[1]
 local state = call('HMGET', book, 'last', 'ahead')
 sweep(steady(state[1], state[2]))
-local day = dayOf(now)
+local day = dayOf(now + minutesOf(ARGV[2], ARGV[3], ARGV[4]) * 60000)
 local sums = call('HMGET', book, 'bal', 'avail', 'tier', 's:L:' .. key, 's:' .. day .. ':' .. key,
   's:' .. string.sub(day, 1, 6) .. ':' .. key, 'n:' .. key)
 if key == '${ACCOUNT}' then sums[7] = call('ZCARD', leases) end
@@ -272,19 +311,20 @@ return sums
 `
 
 const RATES = `
-local state = call('HMGET', book, 'last', 'ahead', 'fday', 'fcount')
+local state = call('HMGET', book, 'last', 'ahead')
 local time = steady(state[1], state[2])
 local own, all = rateOf(log, math.huge, time), rateOf(shared, math.huge, time)
-local today = state[3] == dayOf(now) and tonumber(state[4]) or 0
-return { own.count, own.reset, all.count, all.reset, today }
+return { own.count, own.reset, all.count, all.reset }
 `
 
 const TAKE_ROW = `
 local kind, request, key, cost = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local day, at, body, actor = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+local owners = ownersOf(key)
+key = owners[1]
 if kind == 'usage' then
   if call('EXISTS', receipt) == 1 then return { 'there' } end
-  post(key, nil, day, cost)
+  post(owners, nil, day, cost)
   call('SET', receipt, cost, 'PX', '${RECEIPT_MS}')
 else
   load({ 'seq', 'bal', 'avail', 'in' })
@@ -303,9 +343,9 @@ return { 'taken', seq }
 /** A total takes as many sequences as it has rows, so that `seq` always equals the number of stored and folded rows. */
 const TAKE_TOTAL = `
 local key, day, rows, cost, at = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local name = day .. '|' .. key
+local name = day .. '|' .. string.gsub(key, '@', '|')
 if call('HEXISTS', totals, 'n|' .. name) == 1 then return { 'there' } end
-post(key, nil, day, cost)
+post(ownersOf(key), nil, day, cost)
 count('seq', tonumber(rows))
 save()
 call('HINCRBY', totals, 'rows', rows)
@@ -467,10 +507,11 @@ const SWEEP = `
 local function sweep(time)
   local expired = call('ZRANGEBYSCORE', leases, '-inf', text(time), 'LIMIT', '0', '${MAX_SWEPT}')
   for _, member in ipairs(expired) do
-    local key, request = string.match(member, '^([^|]*)|(.*)$')
+    local request = string.match(member, '|(.*)$')
+    local owners = ownersOf(member)
     local released = release(member)
-    post(key, released, released.day, '0')
-    if released.day then write('orphan', request, key, '0', '', released.at, '') end
+    post(owners, released, released.day, '0')
+    if released.day then write('orphan', request, owners[1], '0', '', released.at, '') end
     save()
   end
   return #expired > 0

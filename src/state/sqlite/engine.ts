@@ -5,19 +5,18 @@
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { createStorage, type Storage } from 'unstorage'
-import { cannotBook, ConfigError, LostState } from '../../errors/errors.ts'
+import {
+  cannotBook,
+  ConfigError,
+  LostState,
+  NotFound,
+  ReferenceTaken,
+} from '../../errors/errors.ts'
 import { inTime } from '../../lifetime/scope.ts'
 import { checkAmount, type Pico } from '../../money/money.ts'
-import {
-  LOST,
-  STALE,
-  Clock,
-  DAY_MS,
-  dayOf,
-  checkAdjustment,
-  firstKept,
-  windowOf,
-} from '../ledger/book.ts'
+import { LOST, STALE, checkAdjustment } from '../ledger/book.ts'
+import { firstKept } from '../ledger/sums.ts'
+import { Clock, DAY_MS, dayOf, windowOf, type ZoneRule } from '../ledger/windows.ts'
 import { checkAccepted, inDoubt, sentenceOf } from '../ledger/doubt.ts'
 import {
   type AccountBalance,
@@ -32,6 +31,9 @@ import {
   type KeyOfAccount,
   type Imported,
   type KeyLimits,
+  type CounterView,
+  type Reset,
+  type ResetDone,
   type KeySpend,
   type RatesUsed,
   type Lease,
@@ -274,10 +276,10 @@ export class SqliteLedger implements Ledger {
 
   /** Resolves when the charge is on disk, or after ten seconds as `deferred`; the write is still tried then. */
   settle(settlement: Settlement): Promise<Settled> {
-    const { request, account, key, day } = settlement
+    const { request, account } = settlement
     const book = this.#books.of(account)
     // Ends the call, whichever day is charged and whether or not it was settled earlier.
-    const held = book.charge({ request, key, day, cost: 0n })
+    const held = book.end(request)
     return this.#unwritten.write(settlement, book, held)
   }
 
@@ -329,16 +331,41 @@ export class SqliteLedger implements Ledger {
     return this.#books.find(id)?.state() ?? { balance: 0n, available: 0n, paid: false }
   }
 
-  async balances(ids: readonly string[]): Promise<AccountTotals[]> {
-    return ids.map((id) => this.#books.totals(id))
+  async balances(
+    ids: readonly string[],
+    zoneOf?: (id: string) => ZoneRule | undefined,
+  ): Promise<AccountTotals[]> {
+    return ids.map((id) => this.#books.totals(id, zoneOf?.(id)))
   }
 
   async spends(keys: readonly KeyOfAccount[]): Promise<Pico[]> {
     return keys.map(({ account, key }) => this.#books.lifetimeOf(account, key))
   }
 
-  async key(account: string, id: string): Promise<KeySpend> {
-    return this.#books.spent(account, id)
+  async key(account: string, id: string, zone?: ZoneRule): Promise<KeySpend> {
+    return this.#books.spent(account, id, zone)
+  }
+
+  async counters(account: string, owner: string, zone?: ZoneRule): Promise<CounterView[]> {
+    return this.#books.find(account)?.counters(owner, zone) ?? []
+  }
+
+  async reset({ zone, ...reset }: Reset): Promise<ResetDone> {
+    this.#checkWritable()
+    const { account, owner, limit, reference } = reset
+    const known = await this.#client.read('resetOf', account, reference)
+    if (known) return repeated(reset, known)
+    const book = this.#books.of(account)
+    const taken = book.resettable(owner, limit, zone)
+    if (!taken) throw new NotFound('not_found', `There is no limit ${JSON.stringify(limit)}.`)
+    const write = [{ ...reset, ...taken, at: this.#clock.now() }] as const
+    return this.#client.write('reset', [...write], (result) => {
+      const { fresh, ...stored } = valueOf(result)
+      if (!fresh) return repeated(reset, stored)
+      const { window, counted } = stored
+      if (counted > 0n) book.addReset(owner, limit, window, counted)
+      return { counted, window, duplicate: false }
+    })
   }
 
   async rates(account: string, id: string): Promise<RatesUsed> {
@@ -577,6 +604,17 @@ export class SqliteLedger implements Ledger {
     this.#checkWritable()
     if (this.#unwritten.deferred.size > 0) throw cannotBook()
   }
+}
+
+/** The answer to a reset that was done before. @throws ReferenceTaken for one of another limit */
+function repeated(
+  { owner, limit, reference }: Omit<Reset, 'zone'>,
+  known: Omit<ResetDone, 'duplicate'> & { readonly owner: string; readonly limit: string },
+): ResetDone {
+  if (known.owner !== owner || known.limit !== limit) {
+    throw new ReferenceTaken(`The reference ${JSON.stringify(reference)} belongs to another limit.`)
+  }
+  return { counted: known.counted, window: known.window, duplicate: true }
 }
 
 /** Rows in pages, newest first. @param read takes the `seq` before which a page begins */

@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite'
-import { fromStoredSum } from '../../money/money.ts'
+import { fromStoredSum, type StoredSum } from '../../money/money.ts'
 import { inOrder } from '../ledger/items.ts'
-import type { LedgerItem, RowItem, TotalItem } from '../ledger/ledger.ts'
+import type { CounterItem, LedgerItem, RowItem, TotalItem } from '../ledger/ledger.ts'
 import {
   all,
   OWNERS,
@@ -39,6 +39,12 @@ export async function* exportDatabase(db: DatabaseSync): AsyncGenerator<LedgerIt
        WHERE total.account = usage.account AND total.day = usage.day AND total.key = usage.key
      ) AS folded FROM usage WHERE account = ? AND seq > ? AND seq <= ? ORDER BY seq`,
   )
+  const counters = db.prepare(
+    "SELECT owner, id, window, usd, pico FROM counter WHERE account = ? AND window <> ''",
+  )
+  const resets = db.prepare(
+    'SELECT owner, id, window, usd, pico FROM reset WHERE account = ? AND at > 0',
+  )
   const owners = db.prepare(`${OWNERS} UNION SELECT account FROM limits`)
 
   for (const { id: account } of all<{ id: string }>(owners)) {
@@ -50,13 +56,32 @@ export async function* exportDatabase(db: DatabaseSync): AsyncGenerator<LedgerIt
     yield* inOrder(totalsOf(account), rowsOf(account, 0n, base))
     if (chain) yield { kind: 'base', account, n: Number(n), chain, optional: true }
     yield* rowsOf(account, base, MOST_ROWS)
+    yield* countersOf(account)
+  }
+
+  function* countersOf(account: string): Generator<CounterItem> {
+    const taken = all<CounterColumns>(resets, account)
+    const rows = all<CounterColumns>(counters, account)
+    const isSame = (a: CounterColumns, b: CounterColumns) =>
+      a.owner === b.owner && a.id === b.id && a.window === b.window
+    // Limits without a counter have resets alone.
+    const plain = taken.filter((one) => !rows.some((row) => isSame(row, one)))
+    for (const one of [...rows, ...plain.map((reset) => ({ ...reset, usd: 0n, pico: 0n }))]) {
+      const { owner, id, window, ...amount } = one
+      const reset = taken
+        .filter((other) => isSame(one, other))
+        .reduce((sum, other) => sum + fromStoredSum(other), 0n)
+      const settled = fromStoredSum(amount)
+      yield { kind: 'counter', account, owner, id, window, settled, reset }
+    }
   }
 
   function* totalsOf(account: string): Generator<TotalItem> {
     for (const columns of totals.iterate(account)) {
-      const { key, day, requests, usd, pico } = columns as unknown as TotalColumns
+      const { key, team, day, requests, usd, pico } = columns as unknown as TotalColumns
       const cost = fromStoredSum({ usd, pico })
-      yield { kind: 'total', account, key, day, rows: Number(requests), cost }
+      const of = { key, ...(team && { team }) }
+      yield { kind: 'total', account, ...of, day, rows: Number(requests), cost }
     }
   }
 
@@ -67,4 +92,10 @@ export async function* exportDatabase(db: DatabaseSync): AsyncGenerator<LedgerIt
       yield { ...toRowItem(row), ...(unfolded && { unfolded }) }
     }
   }
+}
+
+interface CounterColumns extends StoredSum {
+  readonly owner: string
+  readonly id: string
+  readonly window: string
 }

@@ -2,7 +2,7 @@
 import { EventEmitter } from 'node:events'
 import type { DatabaseSync } from 'node:sqlite'
 import { createStorage, type Storage } from 'unstorage'
-import { Clock } from '../ledger/book.ts'
+import { Clock } from '../ledger/windows.ts'
 import type { LedgerItem, Log, LedgerReader } from '../ledger/ledger.ts'
 import type { Audit } from '../audit.ts'
 import type { WorkThread } from '../../threads/client.ts'

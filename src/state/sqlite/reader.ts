@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { fromStoredSum, type Pico, type StoredSum } from '../../money/money.ts'
-import { addCost, compareSums, withoutDropped } from '../ledger/book.ts'
+import { addCost, compareSums, counterName, CounterSums, withoutDropped } from '../ledger/sums.ts'
 import { beginChain, chained } from '../ledger/chain.ts'
 import { foldBounds, isBooking, isFoldable, linesByMonth } from '../ledger/items.ts'
 import type {
@@ -22,6 +22,7 @@ import {
   OWNERS,
   prepareHistory,
   readBody,
+  countersOf,
   storedSums,
   toRowItem,
   type TotalColumns,
@@ -77,12 +78,15 @@ export class SqliteReader implements LedgerReader {
   }
 
   async totals(account: string): Promise<readonly FoldedTotal[]> {
-    return all<TotalColumns>(this.#sql.totals, account).map(({ key, day, requests, ...cost }) => ({
-      key,
-      day,
-      rows: Number(requests),
-      cost: fromStoredSum(cost),
-    }))
+    return all<TotalColumns>(this.#sql.totals, account).map(
+      ({ key, team, day, requests, ...cost }) => ({
+        key,
+        ...(team && { team }),
+        day,
+        rows: Number(requests),
+        cost: fromStoredSum(cost),
+      }),
+    )
   }
 
   async base(account: string): Promise<ChainBase> {
@@ -122,7 +126,7 @@ function baseOf(account: string, row: unknown): ChainBase {
   return { seq: Number(base), n: Number(n), chain: chain ?? beginChain(account).chain }
 }
 
-type RowColumns = Omit<UsageColumns, 'account'> & { readonly seq: bigint }
+type RowColumns = Omit<UsageColumns, 'account' | 'team'> & { readonly seq: bigint }
 
 function toRow({ seq, kind, request, key, day, at, cost, body, actor }: RowColumns): ReadRow {
   return {
@@ -151,7 +155,7 @@ function prepare(db: DatabaseSync) {
        WHERE account = ? AND window = 'lifetime' AND key NOT LIKE '@%'`),
     rows: db.prepare(`${ROW} WHERE account = ? AND seq >= ? ORDER BY seq LIMIT ?`),
     charge: db.prepare(`${ROW} WHERE request = ? AND kind = 'usage' AND account = ?`),
-    totals: db.prepare('SELECT key, day, requests, usd, pico FROM total WHERE account = ?'),
+    totals: db.prepare('SELECT key, team, day, requests, usd, pico FROM total WHERE account = ?'),
   }
 }
 
@@ -266,10 +270,10 @@ export class History {
   #addUp(account: string, after: bigint, sums: Map<string, Pico>): bigint | undefined {
     const groups = this.#sql.sums.all(account, after, SUMMED_ROWS) as unknown as Group[]
     let [rows, last] = [0n, after]
-    for (const { kind, key, day, billions, rest, count, seq } of groups) {
+    for (const { kind, key, team, day, billions, rest, count, seq } of groups) {
       rows += count
       if (seq > last) last = seq
-      addCost(sums, { kind, key, day, cost: billions * BILLION + rest })
+      addCost(sums, { kind, key, team, day, cost: billions * BILLION + rest })
     }
     return rows < SUMMED_ROWS ? undefined : last
   }
@@ -280,13 +284,32 @@ export class History {
     kept: readonly [day: string, month: string],
   ): readonly Discrepancy[] {
     for (const row of this.#sql.totalsOf.iterate(account)) {
-      const { key, day, ...cost } = row as unknown as TotalColumns
-      addCost(sums, { kind: 'usage', key, day, cost: fromStoredSum(cost) })
+      const { key, team, day, ...cost } = row as unknown as TotalColumns
+      addCost(sums, { kind: 'usage', key, team, day, cost: fromStoredSum(cost) })
     }
     const stored = storedSums(this.#sql, account)
+    this.#addCounters(account, stored, sums)
     // Some sums of the rows have no stored one.
     for (const what of sums.keys()) if (!stored.has(what)) stored.set(what, 0n)
     return compareSums(account, withoutDropped(stored, kept), sums)
+  }
+
+  /** Adds what rows say of counters, and leaves out those of which rows may be folded. */
+  #addCounters(account: string, stored: Map<string, Pico>, sums: Map<string, Pico>): void {
+    const counters = countersOf(this.#sql, account)
+    if (counters.length === 0) return
+    const { day } = this.#sql.lastTotal.get(account) as { day: string }
+    const rows = new CounterSums(counters, day)
+    for (const row of this.#sql.countedRows.iterate(account)) {
+      const { seq, key, team, cost, body } = row as unknown as UsageColumns & { seq: bigint }
+      rows.add({ seq: Number(seq), key: key!, team, cost, usage: JSON.parse(body!) })
+    }
+    for (const { owner, id, window } of counters) {
+      const name = counterName(owner, id, window)
+      const sum = rows.sumOf(name)
+      if (sum === undefined) stored.delete(name)
+      else sums.set(name, sum)
+    }
   }
 
   #base(account: string): ChainBase {
@@ -301,6 +324,7 @@ export class History {
 interface Group {
   readonly kind: LedgerRow['kind']
   readonly key: string | null
+  readonly team: string | null
   readonly day: string | null
   readonly billions: bigint
   readonly rest: bigint

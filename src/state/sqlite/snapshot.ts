@@ -5,16 +5,17 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { fromStoredSum, type Pico } from '../../money/money.ts'
+import { AccountBook, NO_RATES_USED, NOTHING_SPENT } from '../ledger/book.ts'
+import { countersIn, kindOf, type Counts } from '../ledger/limit-list.ts'
 import {
-  AccountBook,
   addCost,
+  addTo,
   compareSums,
-  NO_RATES_USED,
-  NOTHING_SPENT,
-  windowOf,
+  counterName,
+  counterOwner,
   withoutDropped,
-  type Clock,
-} from '../ledger/book.ts'
+} from '../ledger/sums.ts'
+import { windowOf, type Clock, type ZoneRule } from '../ledger/windows.ts'
 import {
   ACCOUNT,
   type AccountTotals,
@@ -37,12 +38,17 @@ interface StoredBook {
   spend: string
   /** JSON: `[key, window, amount]` */
   spendOfKeys: string
-  /** JSON: {@link LimitsText} of each key, and of the account. */
+  /** JSON: {@link LimitsText} of each key, of teams, and of the account. */
   limits: string
+  /** JSON: `[owner, id, window, amount]` */
+  counters: string
+  /** JSON: the same of resets. */
+  resets: string
   /** Lifetime spend of its keys; made when a list needs it. */
   lifetimes?: ReadonlyMap<string, Pico>
 }
 
+type CounterText = readonly [owner: string, id: string, window: string, amount: string]
 type SpendText = readonly [window: string, amount: string]
 type KeySpendText = readonly [key: string, ...SpendText]
 type LimitsText = readonly [
@@ -89,6 +95,19 @@ export function readSnapshot(db: DatabaseSync, from: string): Snapshot {
   for (const row of all<{ account: string; limits: string }>(limits)) {
     bookOf(row.account).limits = row.limits
   }
+  for (const [table, valid] of [
+    ['counter', "window <> ''"],
+    ['reset', 'at > 0'],
+  ] as const) {
+    const rows = db.prepare(
+      `SELECT account, json_group_array(json_array(owner, id, window,
+         usd || printf('%012d', pico)) ORDER BY window) AS texts
+       FROM ${table} WHERE ${valid} GROUP BY account`,
+    )
+    for (const { account, texts } of all<{ account: string; texts: string }>(rows)) {
+      bookOf(account)[`${table}s`] = texts
+    }
+  }
   return books
 }
 
@@ -100,6 +119,16 @@ function fillSums(book: AccountBook, stored: StoredBook): void {
   }
   for (const [key, window, amount] of spendOfKeysIn(stored)) {
     book.key(key).window(window).settled = BigInt(amount)
+  }
+}
+
+/** Fills what is counted for limits, which the book has already. */
+function fillCounters(book: AccountBook, { counters, resets }: StoredBook): void {
+  for (const [owner, id, window, amount] of JSON.parse(counters) as readonly CounterText[]) {
+    book.fillCounter(owner, id, window, BigInt(amount))
+  }
+  for (const [owner, id, window, amount] of JSON.parse(resets) as readonly CounterText[]) {
+    if (BigInt(amount) > 0n) book.addReset(owner, id, window, BigInt(amount))
   }
 }
 
@@ -145,8 +174,10 @@ function lifetimeIn(stored: StoredBook, key: string): Pico {
   return stored.lifetimes.get(key) ?? 0n
 }
 
+const NO_LIMITS = { limits: '[]', counters: '[]', resets: '[]' }
+
 function emptyBook(): StoredBook {
-  return { balance: 0n, paid: false, paidIn: 0n, spend: '[]', spendOfKeys: '[]', limits: '[]' }
+  return { balance: 0n, paid: false, paidIn: 0n, spend: '[]', spendOfKeys: '[]', ...NO_LIMITS }
 }
 
 function spendIn({ spend }: StoredBook): readonly SpendText[] {
@@ -174,7 +205,7 @@ interface SpendTexts {
 interface MovedCharge {
   readonly settlement: Settlement
   readonly day: string
-  readonly moved: Pico
+  readonly moved: Counts
 }
 
 export class AccountBooks {
@@ -211,16 +242,16 @@ export class AccountBooks {
   }
 
   /** Money and spend of an account, also of one without a book. */
-  totals(account: string): AccountTotals {
+  totals(account: string, zone?: ZoneRule): AccountTotals {
     const stored = this.#stored.get(account)
-    if (stored) return totalsIn(stored, this.#clock.day(this.#clock.now()))
+    if (stored) return totalsIn(stored, this.#clock.day(this.#clock.now(), zone))
     const book = this.#books.get(account)
     const state = book?.state() ?? { balance: 0n, available: 0n, paid: false }
-    return { ...state, spend: book?.spent(ACCOUNT) ?? NOTHING_SPENT }
+    return { ...state, spend: book?.spent(ACCOUNT, zone) ?? NOTHING_SPENT }
   }
 
-  spent(account: string, key: string): KeySpend {
-    return this.find(account)?.spent(key) ?? NOTHING_SPENT
+  spent(account: string, key: string, zone?: ZoneRule): KeySpend {
+    return this.find(account)?.spent(key, zone) ?? NOTHING_SPENT
   }
 
   rates(account: string, key: string): RatesUsed {
@@ -248,10 +279,13 @@ export class AccountBooks {
       book.clearSums()
       const stored = snapshot.get(account)
       if (stored) fillSums(book, stored)
+      if (stored) fillCounters(book, stored)
       this.#stored.delete(account)
     }
     for (const { settlement, day, moved } of unwritten) {
-      this.of(settlement.account).move(settlement.key, day, moved)
+      const book = this.of(settlement.account)
+      book.move(settlement, day, moved.usd)
+      book.count(settlement, settlement.usage.counted, moved)
     }
   }
 
@@ -269,8 +303,16 @@ export class AccountBooks {
     if (item.kind === 'account') book.paid ||= item.paid
     if (item.kind === 'top-up') book.credit(-item.cost)
     if (item.kind === 'adjust') book.adjust(-item.cost)
-    if (item.kind === 'total') book.move(item.key, item.day, item.cost)
-    if (item.kind === 'usage') book.move(item.key!, item.day!, item.cost)
+    if (item.kind === 'total') book.move(item, item.day, item.cost)
+    if (item.kind === 'usage') {
+      const { key = '', day = '', cost, usage } = item
+      book.move({ key, team: usage?.team }, day, cost)
+    }
+    if (item.kind === 'counter') {
+      const { owner, id, window, settled, reset } = item
+      book.fillCounter(owner, id, window, settled - book.settledIn(owner, id, window))
+      if (reset > 0n) book.addReset(owner, id, window, reset)
+    }
     if (item.kind !== 'limits') return
     book.limit(item.key, item.limits, item.revision)
     this.noteStored(item.limits)
@@ -290,10 +332,18 @@ export class AccountBooks {
     const sums = new Map(await stored(account))
     const book = this.#books.get(account)!
     for (const { settlement, day, moved } of unwritten) {
-      if (settlement.account !== account || moved === 0n) continue
-      addCost(sums, { kind: 'usage', key: settlement.key, day, cost: moved })
+      if (settlement.account !== account) continue
+      const { key, team, usage } = settlement
+      addCost(sums, { kind: 'usage', key, team, day, cost: moved.usd })
+      for (const { of, id, window } of countersIn(usage.counted)) {
+        const name = counterName(counterOwner(of, settlement), id, window)
+        addTo(sums, name, moved[kindOf(id).unit])
+      }
     }
-    const settled = new Map(book.settled())
+    const counted = [...book.counted()].map(
+      ([owner, id, window, amount]) => [counterName(owner, id, window), amount] as const,
+    )
+    const settled = new Map([...book.settled(), ...counted])
     const differences = [
       ...compareSums(account, withoutDropped(settled, kept), sums),
       ...compareSums(account, book.running(), book.recomputeRunning()),
@@ -311,6 +361,7 @@ export class AccountBooks {
       book.limit(key, limits, revision)
       this.noteStored(limits)
     }
+    fillCounters(book, stored)
     return book
   }
 

@@ -1,10 +1,13 @@
 /** The SQL statements of the store, and the shapes of its rows. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { fromStoredSum, toStoredSum, type Pico, type StoredSum } from '../../money/money.ts'
-import { spendName, windowOf } from '../ledger/book.ts'
-import { readCap, writeCap } from '../ledger/limit-list.ts'
+import { isKept, readList, writeList } from '../ledger/limit-list.ts'
+import { counterName, spendName, type StoredCounter } from '../ledger/sums.ts'
+import { windowOf } from '../ledger/windows.ts'
 import {
   ACCOUNT,
+  TIER,
+  teamKey,
   type KeyLimits,
   type LedgerRow,
   type LimitsItem,
@@ -31,6 +34,7 @@ export interface UsageColumns {
   readonly kind: LedgerRow['kind']
   readonly request: string
   readonly key: string | null
+  readonly team: string | null
   readonly cost: Pico
   readonly day: string | null
   readonly at: bigint
@@ -40,6 +44,8 @@ export interface UsageColumns {
 
 export interface TotalColumns extends StoredSum {
   readonly key: string
+  /** Empty where there is none. */
+  readonly team: string
   readonly day: string
   readonly requests: bigint
 }
@@ -121,11 +127,14 @@ export type NewRow = readonly [
   at: number,
   body: string | null,
   actor: string | null,
+  team?: string | null,
 ]
 
 /** Adds a row. @returns false where one of its request, kind and account exists */
 export function addRow({ insert, numbers }: Sql, ...row: NewRow): boolean {
-  const { changes } = insert.run(numbers.next, ...row)
+  const [kind, request, account, key, cost, day, at, body, actor, team = null] = row
+  const columns = [kind, request, account, key, cost, day, at, body, actor, team] as const
+  const { changes } = insert.run(numbers.next, ...columns)
   if (Number(changes) === 0) return false
   numbers.taken()
   return true
@@ -134,40 +143,76 @@ export function addRow({ insert, numbers }: Sql, ...row: NewRow): boolean {
 /** Windows in the order of their places in `addSpend`. */
 const WINDOWS = ['lifetime', 'day', 'month'] as const
 
-/** Adds a cost to the sums of its account, key and day. */
-export function charge(sql: Sql, account: string, key: string, day: string, cost: Pico): void {
+/** What a row is charged to. */
+interface Charged {
+  readonly account: string
+  readonly key: string
+  readonly team: string | null
+  readonly day: string
+}
+
+/** Adds a cost to the sums of its account, key, team and day. */
+export function charge(sql: Sql, { account, key, team, day }: Charged, cost: Pico): void {
   if (cost === 0n) return
   adjust(sql, account, -cost)
   const windows = WINDOWS.map((scope) => windowOf(scope, day))
   const { usd, pico } = toStoredSum(cost)
   sql.addSpend.run(account, key, ACCOUNT, ...windows, usd, pico)
+  if (team !== null) sql.addTeamSpend.run(account, teamKey(team), ...windows, usd, pico)
 }
+
+/** A counter of an owner: a key, `@team:<id>`, `@account` or `@tier`. */
+interface CounterKey {
+  readonly account: string
+  readonly owner: string
+  readonly id: string
+  readonly window: string
+}
+
+/** The window of the entry that says from which row on a counter counts. */
+const SINCE = ''
 
 /** Costs of rows whose sums lack them: those of one account, key and day change their sums together. */
 export class Costs {
   readonly #sql: Sql
-  readonly #sums = new Map<string, { account: string; key: string; day: string; cost: Pico }>()
+  readonly #sums = new Map<string, Charged & { cost: Pico }>()
+  readonly #counts = new Map<string, CounterKey & { amount: bigint }>()
 
   constructor(sql: Sql) {
     this.#sql = sql
   }
 
-  add(account: string, key: string, day: string, cost: Pico): void {
-    const name = `${account}\n${key}\n${day}`
+  add(charged: Charged, cost: Pico): void {
+    const { account, key, team, day } = charged
+    const name = `${account}\n${key}\n${team ?? ''}\n${day}`
     const sum = this.#sums.get(name)
     if (sum) sum.cost += cost
-    else this.#sums.set(name, { account, key, day, cost })
+    else this.#sums.set(name, { ...charged, cost })
+  }
+
+  count(counter: CounterKey, amount: bigint): void {
+    const { account, owner, id, window } = counter
+    const name = `${account}\n${owner}\n${id}\n${window}`
+    const sum = this.#counts.get(name)
+    if (sum) sum.amount += amount
+    else this.#counts.set(name, { ...counter, amount })
   }
 
   /** Adds the costs to the sums. */
   charge(): void {
-    const sums = [...this.#sums.values()]
+    const [sums, counts] = [[...this.#sums.values()], [...this.#counts.values()]]
     this.clear()
-    for (const { account, key, day, cost } of sums) charge(this.#sql, account, key, day, cost)
+    for (const { cost, ...charged } of sums) charge(this.#sql, charged, cost)
+    for (const { account, owner, id, window, amount } of counts) {
+      const { usd, pico } = toStoredSum(amount)
+      this.#sql.addCounter.run(account, owner, id, window, usd, pico)
+      this.#sql.dropEarlier.run(account, owner, id, window)
+    }
   }
 
   clear(): void {
     this.#sums.clear()
+    this.#counts.clear()
   }
 }
 
@@ -183,14 +228,26 @@ export function adjust(sql: Sql, account: string, amount: Pico): void {
   sql.addBalance.run(account, usd, pico)
 }
 
-/** Stores limits, unless the stored revision is higher. */
+/** Stores limits, unless the stored revision is higher. Counters and resets of limits that are gone, or new, end. */
 export function setLimits(
   sql: Sql,
   account: string,
   key: string,
-  { disabled, expiresAt, rpm, concurrency, cap }: KeyLimits,
+  { disabled, expiresAt, rpm, concurrency, counted = [] }: KeyLimits,
   revision: number,
 ): void {
+  const stored = sql.list.get(account, key) as { list: string; revision: bigint } | undefined
+  if (stored && stored.revision > revision) return
+  const former = new Set((readList(stored?.list ?? '').counted ?? []).map(({ id }) => id))
+  if (former.size + counted.length > 0) {
+    const kept = JSON.stringify(counted.flatMap(({ id }) => (former.has(id) ? [id] : [])))
+    sql.dropCounters.run(account, key, kept)
+    sql.dropResets.run(account, key, kept)
+    for (const { id } of counted) {
+      if (former.has(id) || isKept(id)) continue
+      sql.beginCounter.run(account, key, id, SINCE, sql.numbers.last)
+    }
+  }
   sql.setLimits.run(
     account,
     key,
@@ -198,7 +255,7 @@ export function setLimits(
     expiresAt ?? null,
     rpm ?? UNLIMITED,
     concurrency ?? UNLIMITED,
-    writeCap(cap),
+    writeList(counted),
     revision,
   )
 }
@@ -228,7 +285,7 @@ export function toRowItem({
   at,
   body,
   actor,
-}: UsageColumns): RowItem {
+}: Omit<UsageColumns, 'team'>): RowItem {
   return {
     kind,
     account,
@@ -253,7 +310,7 @@ export function toLimits({
     ...(row.rpm > UNLIMITED && { rpm: Number(row.rpm) }),
     ...(row.concurrency > UNLIMITED && { concurrency: Number(row.concurrency) }),
     ...(row.expires_at !== null && { expiresAt: Number(row.expires_at) }),
-    ...readCap(row.list),
+    ...readList(row.list),
   }
   return { account, key, limits, revision: Number(revision) }
 }
@@ -262,7 +319,7 @@ const PER_USD = 1_000_000_000_000
 
 /** Stored sums of an account, under the names of the book's `settled`. */
 export function storedSums(
-  sql: Pick<Sql, 'sumsOf' | 'spendOf'>,
+  sql: Pick<Sql, 'sumsOf' | 'spendOf' | 'counters'>,
   account: string,
 ): Map<string, Pico> {
   const sums = sql.sumsOf.get(account) as AccountSums | undefined
@@ -274,7 +331,25 @@ export function storedSums(
     const { key, window, ...amount } = row as unknown as SpendColumns
     stored.set(spendName(key, window), fromStoredSum(amount))
   }
+  for (const { owner, id, window, settled } of countersOf(sql, account)) {
+    stored.set(counterName(owner, id, window), settled)
+  }
   return stored
+}
+
+/** What is counted for limits, and the last row before each was set. */
+export function countersOf({ counters }: Pick<Sql, 'counters'>, account: string): StoredCounter[] {
+  const rows = all<StoredSum & { owner: string; id: string; window: string }>(counters, account)
+  const since = new Map(
+    rows.flatMap(({ owner, id, window, usd }) =>
+      window === SINCE ? [[`${owner}\n${id}`, Number(usd)] as const] : [],
+    ),
+  )
+  return rows.flatMap(({ owner, id, window, ...amount }) => {
+    const settled = fromStoredSum(amount)
+    const from = since.get(`${owner}\n${id}`) ?? 0
+    return window === SINCE ? [] : [{ owner, id, window, settled, since: from }]
+  })
 }
 
 /** Adds the sum of a row that exists already: picodollars carry into dollars. @param prefix of the names of both columns */
@@ -288,6 +363,7 @@ function sumStatements(db: DatabaseSync) {
   return {
     sumsOf: db.prepare('SELECT usd, pico, paid_in_usd, paid_in_pico FROM account WHERE id = ?'),
     spendOf: db.prepare('SELECT key, window, usd, pico FROM spend WHERE account = ?'),
+    counters: db.prepare('SELECT owner, id, window, usd, pico FROM counter WHERE account = ?'),
   }
 }
 
@@ -302,14 +378,19 @@ export function prepareHistory(db: DatabaseSync) {
     since: db.prepare('SELECT * FROM usage WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?'),
     // There are two parts, because intermediate sums may exceed 64 bits.
     sums: db.prepare(
-      `SELECT kind, key, day, sum(cost / 1000000000) AS billions, sum(cost % 1000000000) AS rest,
+      `SELECT kind, key, team, day, sum(cost / 1000000000) AS billions, sum(cost % 1000000000) AS rest,
          count(*) AS count, max(seq) AS seq
        FROM (
-         SELECT kind, key, day, cost, seq FROM usage
+         SELECT kind, key, team, day, cost, seq FROM usage
          WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?
-       ) GROUP BY kind, key, day`,
+       ) GROUP BY kind, key, team, day`,
     ),
-    totalsOf: db.prepare('SELECT key, day, usd, pico FROM total WHERE account = ?'),
+    totalsOf: db.prepare('SELECT key, team, day, usd, pico FROM total WHERE account = ?'),
+    countedRows: db.prepare(
+      `SELECT seq, key, team, cost, body FROM usage
+       WHERE account = ? AND kind = 'usage' AND body LIKE '%"counted":"%'`,
+    ),
+    lastTotal: db.prepare("SELECT ifnull(max(day), '') AS day FROM total WHERE account = ?"),
   }
 }
 
@@ -322,8 +403,8 @@ export function prepare(db: DatabaseSync) {
     undo: db.prepare('ROLLBACK TO one'),
 
     insert: db.prepare(
-      `INSERT INTO usage (seq, kind, request, account, key, cost, day, at, body, actor)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (request, kind, account) DO NOTHING`,
+      `INSERT INTO usage (seq, kind, request, account, key, cost, day, at, body, actor, team)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (request, kind, account) DO NOTHING`,
     ),
     newest: db.prepare('SELECT ifnull(max(seq), 0) AS seq FROM usage WHERE account = ?'),
     booked: db.prepare('SELECT cost FROM usage WHERE request = ? AND kind = ? AND account = ?'),
@@ -341,6 +422,46 @@ export function prepare(db: DatabaseSync) {
          (?1, ?3, ?4, ?7, ?8), (?1, ?3, ?5, ?7, ?8), (?1, ?3, ?6, ?7, ?8)
        ON CONFLICT (account, key, window) DO UPDATE SET ${added()}`,
     ),
+    addTeamSpend: db.prepare(
+      `INSERT INTO spend (account, key, window, usd, pico) VALUES
+         (?1, ?2, ?3, ?6, ?7), (?1, ?2, ?4, ?6, ?7), (?1, ?2, ?5, ?6, ?7)
+       ON CONFLICT (account, key, window) DO UPDATE SET ${added()}`,
+    ),
+    addCounter: db.prepare(
+      `INSERT INTO counter (account, owner, id, window, usd, pico) SELECT ?1, ?2, ?3, ?4, ?5, ?6
+       WHERE (?2 = '${TIER}' OR EXISTS (
+         SELECT 1 FROM counter WHERE account = ?1 AND owner = ?2 AND id = ?3 AND window = '${SINCE}'
+       )) AND NOT EXISTS (
+         SELECT 1 FROM counter WHERE account = ?1 AND owner = ?2 AND id = ?3 AND window > ?4
+       ) ON CONFLICT (account, owner, id, window) DO UPDATE SET ${added()}`,
+    ),
+    dropEarlier: db.prepare(
+      `DELETE FROM counter WHERE account = ? AND owner = ? AND id = ? AND window < ?
+         AND window <> '${SINCE}'`,
+    ),
+    beginCounter: db.prepare(
+      'INSERT OR REPLACE INTO counter (account, owner, id, window, usd, pico) VALUES (?, ?, ?, ?, ?, 0)',
+    ),
+    dropCounters: db.prepare(
+      `DELETE FROM counter WHERE account = ?1 AND owner = ?2
+         AND id NOT IN (SELECT value FROM json_each(?3))`,
+    ),
+    dropResets: db.prepare(
+      // One that is forgotten stays as a reference, at no time.
+      `UPDATE reset SET at = 0 WHERE account = ?1 AND owner = ?2
+         AND id NOT IN (SELECT value FROM json_each(?3))`,
+    ),
+    resets: db.prepare(
+      'SELECT owner, id, window, usd, pico FROM reset WHERE account = ? AND at > 0',
+    ),
+    addReset: db.prepare(
+      `INSERT INTO reset (account, reference, owner, id, window, usd, pico, at, reason)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (account, reference) DO NOTHING`,
+    ),
+    reset: db.prepare(
+      'SELECT owner, id, window, usd, pico FROM reset WHERE account = ? AND reference = ?',
+    ),
+    list: db.prepare('SELECT list, revision FROM limits WHERE account = ? AND key = ?'),
     setLimits: db.prepare(
       `INSERT INTO limits (account, key, disabled, expires_at, rpm, concurrency, list, revision)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (account, key)
@@ -377,11 +498,13 @@ export function prepare(db: DatabaseSync) {
        ON CONFLICT (id) DO UPDATE SET paid = 1 WHERE paid = 0`,
     ),
     row: db.prepare('SELECT * FROM usage WHERE request = ? AND kind = ? AND account = ?'),
-    total: db.prepare('SELECT * FROM total WHERE account = ? AND day = ? AND key = ?'),
+    total: db.prepare('SELECT * FROM total WHERE account = ? AND day = ? AND key = ? AND team = ?'),
+    anyTotal: db.prepare('SELECT 1 FROM total WHERE account = ? AND day = ? AND key = ?'),
     spentOn: db.prepare('SELECT usd, pico FROM spend WHERE account = ? AND key = ? AND window = ?'),
     revision: db.prepare('SELECT revision FROM limits WHERE account = ? AND key = ?'),
     addTotal: db.prepare(
-      'INSERT INTO total (account, day, key, requests, usd, pico) VALUES (?, ?, ?, ?, ?, ?)',
+      `INSERT INTO total (account, day, key, team, requests, usd, pico)
+       VALUES (?, ?, ?, ?, ?, ?, ?)`,
     ),
     // Usage rows of an account between two numbers become totals, and go with the orphans among them; bookings stay.
     moveBase: db.prepare(

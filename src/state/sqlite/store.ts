@@ -31,12 +31,16 @@ import type {
   LedgerItem,
   LedgerRow,
   TopUp,
+  CounterItem,
   LimitsItem,
+  Reset,
   RowItem,
   TotalItem,
   RequestId,
 } from '../ledger/ledger.ts'
 import { checkSameRow, checkTotal, checkUnfolded } from '../ledger/items.ts'
+import { countersIn, isKept, kindOf } from '../ledger/limit-list.ts'
+import { counterOwner } from '../ledger/sums.ts'
 
 /** A settlement as plain values, which cost less to send than an object. */
 export type Charge = [
@@ -50,6 +54,9 @@ export type Charge = [
   at: number,
   /** UsageRow as JSON. */
   body: string,
+  team: string | null,
+  /** What the call counts, and in which counters; null where there are none. */
+  counts: { readonly counted: string; readonly tokens: bigint; readonly requests: bigint } | null,
 ]
 
 /** A top-up with its time, ms since epoch. */
@@ -58,8 +65,29 @@ type Credit = TopUp & { readonly at: number }
 /** An adjustment with its time, ms since epoch. */
 type Correction = Adjustment & { readonly at: number }
 
+type NewReset = Omit<Reset, 'zone'> & {
+  readonly window: string
+  readonly counted: bigint
+  readonly at: number
+}
+
+interface StoredReset {
+  /** Whether this command has stored it. */
+  readonly fresh: boolean
+  readonly owner: string
+  readonly limit: string
+  readonly window: string
+  readonly counted: bigint
+}
+
+interface CounterColumns extends StoredSum {
+  readonly owner: string
+  readonly id: string
+  readonly window: string
+}
+
 /** Charged cost, the number of the row, and that of the account's previous row. */
-type Charged = readonly [cost: Pico, seq: number, previous: number]
+type Written = readonly [cost: Pico, seq: number, previous: number]
 
 /** A stored row, `fresh` if this command has stored it. `cost` is that of the first command with its request id. */
 interface Booked {
@@ -89,6 +117,7 @@ export type WriteName =
   | 'topUp'
   | 'adjust'
   | 'orphan'
+  | 'reset'
   | 'limits'
   | 'addChange'
   | 'putRecords'
@@ -99,6 +128,7 @@ export type WriteName =
   | 'trim'
 export type ReadName =
   | 'rows'
+  | 'resetOf'
   | 'receipt'
   | 'orphans'
   | 'accounts'
@@ -208,12 +238,14 @@ export class Store {
 
   /** @returns the charge, or the cost of an earlier row of this request */
   settle(
-    ...[request, account, key, day, cost, at, body]: Charge
-  ): Charged | { readonly before: Pico } {
+    ...[request, account, key, day, cost, at, body, team, counts]: Charge
+  ): Written | { readonly before: Pico } {
     const previous = this.#newestOf(account)
-    const booked = this.#book('usage', request, account, key, cost, day, at, body, null)
+    const row = [request, account, key, cost, day, at, body, null, team] as const
+    const booked = this.#book('usage', ...row)
     if (!booked.fresh) return { before: booked.cost }
-    this.#costs.add(account, key, day, cost)
+    this.#costs.add({ account, key, team, day }, cost)
+    if (counts) this.#count(account, { key, team }, cost, counts)
     return [cost, this.#sql.numbers.last, previous]
   }
 
@@ -231,6 +263,21 @@ export class Store {
     const booked = this.#book('adjust', ...row)
     if (booked.fresh) adjust(this.#sql, account, amount)
     return booked
+  }
+
+  /** @returns the reset with this reference, which may be an earlier one */
+  reset({ account, reference, owner, limit, window, counted, at, reason }: NewReset): StoredReset {
+    const { usd, pico } = toStoredSum(counted)
+    const row = [account, reference, owner, limit, window, usd, pico, at, reason] as const
+    const fresh = Number(this.#sql.addReset.run(...row).changes) > 0
+    return { fresh, ...this.resetOf(account, reference)! }
+  }
+
+  resetOf(account: string, reference: string): Omit<StoredReset, 'fresh'> | undefined {
+    const stored = this.#sql.reset.get(account, reference) as CounterColumns | undefined
+    if (!stored) return undefined
+    const { owner, id: limit, window, ...amount } = stored
+    return { owner, limit, window, counted: fromStoredSum(amount) }
   }
 
   orphan(request: string, account: string, key: string, at: number): void {
@@ -459,6 +506,19 @@ export class Store {
     return seq
   }
 
+  #count(
+    account: string,
+    lease: { readonly key: string; readonly team: string | null },
+    usd: Pico,
+    { counted, tokens, requests }: NonNullable<Charge[8]>,
+  ): void {
+    const counts = { usd, tokens, requests, concurrent: 0n }
+    for (const { of, id, window } of countersIn(counted)) {
+      const owner = counterOwner(of, lease)
+      this.#costs.count({ account, owner, id, window }, counts[kindOf(id).unit])
+    }
+  }
+
   #book(...row: NewRow): Booked {
     const [kind, request, account, , cost] = row
     if (addRow(this.#sql, ...row)) {
@@ -476,7 +536,7 @@ function isIllegal(error: unknown): boolean {
   return code === 0 || ILLEGAL_VALUE.has(code)
 }
 
-type RowColumns = Omit<UsageColumns, 'account' | 'day'> & { readonly seq: bigint }
+type RowColumns = Omit<UsageColumns, 'account' | 'day' | 'team'> & { readonly seq: bigint }
 
 interface Owned {
   readonly account: string
@@ -505,6 +565,8 @@ function take(sql: Sql, item: LedgerItem): boolean {
       return takeTotal(sql, item)
     case 'base':
       return takeBase(sql, item)
+    case 'counter':
+      return takeCounter(sql, item)
     default:
       return takeRow(sql, item)
   }
@@ -518,14 +580,37 @@ function takeLimits(sql: Sql, { account, key, limits, revision }: LimitsItem): b
 }
 
 function takeTotal(sql: Sql, item: TotalItem): boolean {
-  const { account, key, day, rows, cost } = item
-  const stored = sql.total.get(account, day, key) as TotalColumns | undefined
+  const { account, key, team = '', day, rows, cost } = item
+  const stored = sql.total.get(account, day, key, team) as TotalColumns | undefined
   const spent = sql.spentOn.get(account, key, day) as StoredSum | undefined
   const same = stored && { ...item, rows: Number(stored.requests), cost: fromStoredSum(stored) }
-  if (!checkTotal(item, same, spent ? fromStoredSum(spent) : 0n)) return false
+  // Totals of other teams are no rows.
+  const others = sql.anyTotal.get(account, day, key) !== undefined
+  if (!checkTotal(item, same, spent && !others ? fromStoredSum(spent) : 0n)) return false
   const { usd, pico } = toStoredSum(cost)
-  sql.addTotal.run(account, day, key, rows, usd, pico)
-  charge(sql, account, key, day, cost)
+  sql.addTotal.run(account, day, key, team, rows, usd, pico)
+  charge(sql, { account, key, team: team || null, day }, cost)
+  return true
+}
+
+/** Takes what is counted where nothing later is. */
+function takeCounter(sql: Sql, item: CounterItem): boolean {
+  const { account, owner, id, window } = item
+  const counters = all<CounterColumns>(sql.counters, account)
+  const own = counters.filter((one) => one.owner === owner && one.id === id)
+  const stored = own.find((one) => one.window === window)
+  const isLater = own.some((one) => one.window > window)
+  if (isLater || (stored && fromStoredSum(stored) >= item.settled)) return false
+  if (!isKept(id)) {
+    const { usd, pico } = toStoredSum(item.settled - (stored ? fromStoredSum(stored) : 0n))
+    sql.addCounter.run(account, owner, id, window, usd, pico)
+    sql.dropEarlier.run(account, owner, id, window)
+  }
+  if (item.reset === 0n) return true
+  const reset = toStoredSum(item.reset)
+  const reference = `imported:${owner}:${id}:${window}`
+  const row = [account, reference, owner, id, window, reset.usd, reset.pico] as const
+  sql.addReset.run(...row, 1, 'imported')
   return true
 }
 
@@ -540,14 +625,16 @@ function takeBase(
 
 function takeRow(sql: Sql, item: RowItem): boolean {
   const { kind, account, request, key = null, cost, day = null, at, actor = null } = item
-  if (!addRow(sql, kind, request, account, key, cost, day, at, writeBody(item), actor)) {
+  const team = item.usage?.team ?? null
+  const row = [kind, request, account, key, cost, day, at, writeBody(item), actor, team] as const
+  if (!addRow(sql, ...row)) {
     const stored = sql.row.get(request, kind, account) as unknown as UsageColumns
     checkSameRow(item, toRowItem(stored))
     return false
   }
   if (kind === 'usage') {
-    checkUnfolded(item, sql.total.get(account, day!, key!) !== undefined)
-    charge(sql, account, key!, day!, cost)
+    checkUnfolded(item, sql.anyTotal.get(account, day!, key!) !== undefined)
+    charge(sql, { account, key: key!, team, day: day! }, cost)
   }
   if (kind === 'top-up') credit(sql, account, -cost)
   if (kind === 'adjust') adjust(sql, account, -cost)

@@ -9,6 +9,9 @@ import type { Pico } from '../../money/money.ts'
 import type { RescueFile } from './rescue.ts'
 import { isRefused, type Charge, type CommandResult } from './store.ts'
 import type { WorkerClient } from './worker-client.ts'
+import { countsOf, type Counts } from '../ledger/limit-list.ts'
+
+const NO_COUNTS: Counts = { usd: 0n, tokens: 0n, requests: 0n, concurrent: 0n }
 
 /** Time between two searches for charges that have waited for too long. */
 const WATCH_MS = 500
@@ -48,7 +51,7 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
     }
     return new Promise((resolve) => {
       const unwritten = new UnwrittenCharge(settlement, held ?? day, book, resolve)
-      if (held !== undefined) unwritten.moveTo(cost)
+      if (held !== undefined) unwritten.book()
       this.#charges.add(unwritten)
       this.#watch()
       this.#client.queue(
@@ -88,13 +91,13 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
     this.#charges.delete(unwritten)
     const { settlement } = unwritten
     if (isRefused(result)) {
-      const balance = unwritten.moveTo(0n)
+      const balance = unwritten.unbook()
       this.deferred.drop(settlement, result.refused)
       return unwritten.answer({ state: 'deferred', cost: settlement.cost, balance })
     }
     const isFresh = !('before' in result)
     const cost = isFresh ? result[0] : result.before
-    const balance = unwritten.moveTo(isFresh ? cost : 0n)
+    const balance = isFresh ? unwritten.book(cost) : unwritten.unbook()
     const state = isFresh ? 'charged' : 'duplicate'
     unwritten.answer(this.deferred.booked(settlement, { state, cost, balance }))
     if (!isFresh) return
@@ -125,7 +128,7 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
     }
     this.#charges.delete(unwritten)
     const { cost } = settlement
-    const balance = unwritten.moveTo(cost)
+    const balance = unwritten.book()
     unwritten.answer(this.deferred.booked(settlement, { state: 'charged', cost, balance }))
   }
 
@@ -137,7 +140,7 @@ export class UnwrittenCharges implements Iterable<UnwrittenCharge> {
         return unwritten.answer({ state: 'deferred', cost: settlement.cost, balance: 0n })
       }
       this.#charges.delete(unwritten)
-      unwritten.moveTo(0n)
+      unwritten.unbook()
     }
     unwritten.answer(this.deferred.keep(settlement))
   }
@@ -160,9 +163,12 @@ class UnwrittenCharge {
   readonly charge: Charge
   readonly day: string
   settlement: Settlement
+  /** As it was before it was waived. */
+  readonly #first: Settlement
   readonly #book: AccountBook
   #answer: ((settled: Settled) => void) | undefined
-  #moved: Pico = 0n
+  #moved: Counts = NO_COUNTS
+  #isBooked = false
 
   /** @param day the charged day */
   constructor(
@@ -173,6 +179,7 @@ class UnwrittenCharge {
   ) {
     this.charge = chargeOf(settlement, day)
     this.settlement = settlement
+    this.#first = settlement
     this.day = day
     this.#answer = answer
     this.#book = book
@@ -188,16 +195,20 @@ class UnwrittenCharge {
     answer?.(settled)
   }
 
-  /** The amount that the book has of this charge. */
-  get moved(): Pico {
+  /** What the book has of this charge. */
+  get moved(): Counts {
     return this.#moved
   }
 
-  /** Makes the book have this cost. @returns the new balance */
-  moveTo(cost: Pico): Pico {
-    this.#book.move(this.settlement.key, this.day, cost - this.#moved)
-    this.#moved = cost
-    return this.#book.balance
+  /** Makes the book have the charge, as the store has it. @returns the new balance */
+  book(stored: Pico = this.settlement.cost): Pico {
+    const { cost, usage } = stored === this.settlement.cost ? this.settlement : this.#first
+    return this.#isBooked ? this.#book.balance : this.#move(countsOf(cost, usage))
+  }
+
+  /** Takes the charge out of the book. @returns the new balance */
+  unbook(): Pico {
+    return this.#isBooked ? this.#move(NO_COUNTS) : this.#book.balance
   }
 
   /** Sets the cost to 0, unless it was sent to the store already and is booked there. */
@@ -205,10 +216,31 @@ class UnwrittenCharge {
     this.settlement = waived(this.settlement)
     // The object is changed in place: the client has it as the arguments of the write.
     Object.assign(this.charge, chargeOf(this.settlement, this.day))
-    this.moveTo(0n)
+    this.unbook()
+  }
+
+  #move(counts: Counts): Pico {
+    const book = this.#book
+    const { settlement, day } = this
+    const { usd, tokens, requests } = this.#moved
+    const more = {
+      usd: counts.usd - usd,
+      tokens: counts.tokens - tokens,
+      requests: counts.requests - requests,
+      concurrent: 0n,
+    }
+    book.move(settlement, day, more.usd)
+    book.count(settlement, settlement.usage.counted, more)
+    this.#moved = counts
+    this.#isBooked = counts !== NO_COUNTS
+    return book.balance
   }
 }
 
-function chargeOf({ request, account, key, cost, usage }: Settlement, day: string): Charge {
-  return [request, account, key, day, cost, usage.at, JSON.stringify(usage)]
+function chargeOf(settlement: Settlement, day: string): Charge {
+  const { request, account, key, team = null, cost, usage } = settlement
+  const { counted } = usage
+  const { tokens, requests } = countsOf(cost, usage)
+  const counts = counted === undefined ? null : { counted, tokens, requests }
+  return [request, account, key, day, cost, usage.at, JSON.stringify(usage), team, counts]
 }

@@ -53,7 +53,7 @@ async function lived() {
   ledger.enter({
     ...entry,
     revision: Number.MAX_SAFE_INTEGER,
-    freeTier: { rpm: 1, perDay: 1, concurrency: 1 },
+    freeTier: { rpm: 1, concurrency: 1 },
   })
   ledger.hold(entry)
   now += 60_000
@@ -104,7 +104,7 @@ describe('an export', () => {
     ])
     expect(items).toMatchObject([
       { kind: 'account', account: 'acct', paid: true },
-      { kind: 'limits', key: 'key', limits: { cap: { amount: '7.5', scope: 'day' } } },
+      { kind: 'limits', key: 'key', limits: { counted: [{ id: 'cap.day', value: '7.5' }] } },
       { kind: 'total', key: 'key', day: '20260515', rows: 1, cost: '0.0000025' },
       { kind: 'top-up', request: 'r', at: NOON, cost: '-3999999.000000000001', note: 'n' },
       { kind: 'base', n: 2, optional: true },
@@ -263,9 +263,9 @@ describe('an import', () => {
       JSON.stringify({ kind: 'end', lines: lines.length + 1 }),
     ]
     await take(fresh(), more({ kind: 'seal', account: 'acct', n: 3, optional: true }))
-    await take(fresh(), changed({ team: 'red', optional: ['team'] }))
+    await take(fresh(), changed({ colour: 'red', optional: ['colour'] }))
     await expect(take(fresh(), more({ kind: 'seal', account: 'acct' }))).rejects.toThrow('kind')
-    await expect(take(fresh(), changed({ team: 'red' }))).rejects.toThrow('team: unknown key')
+    await expect(take(fresh(), changed({ colour: 'red' }))).rejects.toThrow('colour: unknown key')
   })
 
   it('refuses an incomplete export, and imports nothing of it', async () => {

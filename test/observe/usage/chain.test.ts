@@ -34,7 +34,7 @@ async function itemsOf(ledger: Ledger): Promise<LedgerItem[]> {
 function chainsOf(items: readonly LedgerItem[]): ReadonlyMap<string, ChainPoint> {
   const chains = new Map<string, ChainPoint>()
   for (const item of items) {
-    if (item.kind === 'account' || item.kind === 'limits' || item.kind === 'total') continue
+    if (item.kind !== 'base' && !('request' in item)) continue
     const at = chains.get(item.account) ?? beginChain(item.account)
     chains.set(item.account, item.kind === 'base' ? item : chained(at, item))
   }

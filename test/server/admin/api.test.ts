@@ -433,7 +433,12 @@ describe('limits of an account', () => {
     const page = (await get(`/requests?account=${account}&limited_by=account.rpm`)).json
     expect(page.data).toHaveLength(1)
     const cleared = await patch(`/accounts/${account}`, { rpm_limit: null, spend_cap: null })
-    expect(cleared.json.data).toMatchObject({ rpm_limit: null, spend_cap: null, limits: [] })
+    expect(cleared.json.data).toMatchObject({
+      rpm_limit: null,
+      spend_cap: null,
+      limits: null,
+      limit_status: [],
+    })
     expect((await chat(first.key)).status).toBe(200)
     const [change] = (await get(`/audit?object=account:${account}`)).json.data
     expect(change).toMatchObject({ action: 'account.update', address: '127.0.0.1' })

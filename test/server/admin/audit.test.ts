@@ -51,7 +51,8 @@ it('every change is in the audit log, and no secret', async () => {
   /** Sends one change, and expects one more entry, or several where a change is many. */
   const change = async (method: string, route: string, id: string, body?: object) => {
     const before = (await ask('GET', '/audit?limit=200')).json.data.length
-    const answer = await ask(method, route.replace(':id', encodeURIComponent(id)), body)
+    const path = route.replace(':id', encodeURIComponent(id)).replace(':name', 'cap.day')
+    const answer = await ask(method, path, body)
     expect(answer.status, `${method} ${route}: ${answer.text}`).toBeLessThan(300)
     const { data } = (await ask('GET', '/audit?limit=200')).json
     expect(data.length, `${method} ${route}`).toBeGreaterThan(before)
@@ -69,6 +70,26 @@ it('every change is in the audit log, and no secret', async () => {
   await change('POST', '/accounts/:id/adjust', 'grace', { usd: '-1', reason: 'a test' })
   const { id } = await change('POST', '/accounts/:id/keys', 'grace', { name: 'laptop' })
   await change('PATCH', '/keys/:id', id, { rpm_limit: 5 })
+  const team = await change('POST', '/accounts/:id/teams', 'grace', { name: 'red' })
+  const cap = { spend_cap: { usd: '5', scope: 'day' } }
+  await change('PATCH', '/teams/:id', team.id, cap)
+  for (const [kind, of] of [
+    ['keys', id],
+    ['accounts', 'grace'],
+  ] as const) {
+    await ask('PATCH', `/${kind}/${of}`, cap)
+  }
+  const until = new Date(Date.now() + 60_000).toISOString()
+  for (const [kind, of] of [
+    ['keys', id],
+    ['teams', team.id],
+    ['accounts', 'grace'],
+  ] as const) {
+    const path = `/${kind}/:id/limits/:name`
+    await change('POST', `${path}/raise`, of, { value: '6', until })
+    await change('POST', `${path}/reset`, of, { reason: 'a test' })
+  }
+  await change('DELETE', '/teams/:id', team.id)
   await change('POST', '/keys/:id/play', id, {})
   await change('POST', '/keys/:id/rotate', id, {})
   await change('DELETE', '/keys/:id', id)

@@ -4,7 +4,7 @@ import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../_setup.t
 import { holdOf } from '../../state/_hold.ts'
 
 const TOKEN = 'admin-token-of-the-test'
-const FREE_TIER = { rpm: 1, perDay: 1, concurrency: 1 }
+const FREE_TIER = { rpm: 1, concurrency: 1 }
 
 let gateway: TestGateway
 beforeEach(async () => {

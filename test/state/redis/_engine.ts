@@ -21,7 +21,7 @@ import { holdOf } from '../_hold.ts'
 export const installed = hasRedis()
 /** Reads the time of a {@link storedClock}. */
 export const STORED_CLOCK = `local now = tonumber(redis.call('GET', 'now'))`
-export const FREE_TIER = { rpm: 1, perDay: 1, concurrency: 1 }
+export const FREE_TIER = { rpm: 1, concurrency: 1 }
 
 export interface Engine {
   readonly ledger: RedisLedger

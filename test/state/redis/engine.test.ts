@@ -80,7 +80,7 @@ describe('the redis engine', () => {
 
   it('knows the calendar', async () => {
     const engine = await openAt(0)
-    await pay(engine.ledger, { ...LIMITS, cap: { amount: parsePico('1'), scope: 'month' } })
+    await pay(engine.ledger, { ...LIMITS, counted: [{ id: 'cap.month', value: parsePico('1') }] })
     const days = [0, 59, 60, 365, 10_956, 11_016, 11_017, 47_540, 47_541, 2_932_896]
     for (let day = 19_000; day < 47_500; day += 97) days.push(day)
     for (const [i, day] of days.sort((a, b) => a - b).entries()) {
@@ -97,7 +97,7 @@ describe('the redis engine', () => {
     let now = Date.UTC(2026, 0, 1)
     const engine = await openAt(now)
     const { ledger } = engine
-    await pay(ledger, { ...LIMITS, cap: { amount: 5n, scope: 'day' } })
+    await pay(ledger, { ...LIMITS, counted: [{ id: 'cap.day', value: 5n }] })
     for (let i = 0; i < 100; i++) {
       const day = new Date(now).toISOString().slice(0, 10).replaceAll('-', '')
       await ledger.settle(settlement(`req_${i}`, 5n, day))
@@ -105,12 +105,9 @@ describe('the redis engine', () => {
       await ledger.settle(settlement(`late_${i}`, 1n, '20260101'))
       const { at } = (await enter(engine, `try_${i}`)) as Admitted
       const hold = { ...KEY, request: `try_${i}`, at, ...holdOf(0n), free: false }
-      expect(await ledger.hold(hold)).toEqual({
-        ok: false,
-        why: 'cap',
-        of: 'key',
-        scope: 'day',
-        resetsAt: now + DAY_MS,
+      expect(await ledger.hold(hold)).toMatchObject({
+        why: 'limit',
+        limit: { name: 'cap.day', current: day },
       })
       await ledger.leave(hold)
       now += DAY_MS
@@ -301,7 +298,7 @@ describe('two redis engines on one store', () => {
   })
 
   it('share one cap, and a settlement counts once wherever it is repeated', async () => {
-    const engines = await two({ ...LIMITS, cap: { amount: 100n, scope: 'lifetime' } })
+    const engines = await two({ ...LIMITS, counted: [{ id: 'cap.lifetime', value: 100n }] })
     const { request, day } = await admit(engines[0].ledger, 'req_1', 100n)
     const states = await Promise.all(
       Array.from({ length: 20 }, (_, i) =>
@@ -311,7 +308,10 @@ describe('two redis engines on one store', () => {
     expect(states.filter(({ state }) => state === 'charged')).toHaveLength(1)
     const { at } = (await enter(engines[1], 'req_2')) as Admitted
     const second = { ...KEY, request: 'req_2', at, ...holdOf(0n), free: false }
-    expect(await engines[1].ledger.hold(second)).toMatchObject({ why: 'cap', scope: 'lifetime' })
+    expect(await engines[1].ledger.hold(second)).toMatchObject({
+      why: 'limit',
+      limit: { name: 'cap.lifetime' },
+    })
     expect(await engines[1].ledger.key('acct', 'key')).toMatchObject({ lifetime: 100n })
   })
 

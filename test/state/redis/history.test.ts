@@ -44,8 +44,8 @@ function nth(i: number): Settlement {
 /** 500 rows over four days in one account, none in another. */
 async function fill({ ledger }: Engine): Promise<void> {
   await pay(ledger)
-  const cap = { amount: 5n, scope: 'month' } as const
-  await ledger.limits('acct', 'key2', { ...LIMITS, disabled: true, expiresAt: 9, cap }, 77)
+  const counted = [{ id: 'cap.month', value: 5n }]
+  await ledger.limits('acct', 'key2', { ...LIMITS, disabled: true, expiresAt: 9, counted }, 77)
   await ledger.limits('other', 'key', LIMITS, 1)
   for (let i = 0; i < ROWS; i++) await ledger.settle(nth(i))
   await ledger.topUp({ account: 'acct', amount: 7n, reference: 'a "second"', note: 'thanks' })

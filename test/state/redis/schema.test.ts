@@ -25,8 +25,14 @@ const BOOK = 'gw:{acct}:book'
 it('a ledger of schema 8 is moved once, with its sums, limits and identity', async () => {
   const server = await sharedServer()
   const first = await open(server.url)
-  const cap = { amount: parsePico('3'), scope: 'month' } as const
-  await pay(first.ledger, { disabled: false, rpm: 1000, concurrency: 100, expiresAt: 4e12, cap })
+  const counted = [{ id: 'cap.month', value: parsePico('3') }]
+  await pay(first.ledger, {
+    disabled: false,
+    rpm: 1000,
+    concurrency: 100,
+    expiresAt: 4e12,
+    counted,
+  })
   await first.ledger.limits('acct', 'idle', { disabled: true, rpm: 7, concurrency: 8 }, 3)
   const days = ['20260513', '20260514', '20260517', '20260518', '20260519', '20260520']
   for (const day of days) await first.ledger.settle(settlement(`req_${day}`, 7n, day))

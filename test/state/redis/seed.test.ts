@@ -11,7 +11,7 @@ import { hasRedis, NOT_INSTALLED, type RedisServer } from './_redis.ts'
 
 const SILENT = { info() {}, warn() {}, error() {} } as unknown as Log
 const SECRET = 'a-secret-of-a-seed'
-const FREE_TIER = { rpm: 10, perDay: 100, concurrency: 10 }
+const FREE_TIER = { rpm: 10, concurrency: 10 }
 const present = hasRedis()
 if (!present) process.stderr.write(`SKIPPED gateways that start together: ${NOT_INSTALLED}\n`)
 

@@ -87,7 +87,7 @@ export function openInMemory(options: Omit<Parameters<typeof openMemory>[0], 'lo
 /** Admits a call, up to its hold. */
 export function admit(ledger: SqliteLedger, request: string, hold = 0n): Lease & HoldGranted {
   const lease = { ...KEY, request }
-  const freeTier = { rpm: 1, perDay: 1, concurrency: 1 }
+  const freeTier = { rpm: 1, concurrency: 1 }
   const entered = ledger.enter({ ...lease, revision: 1, freeTier }) as Admitted
   const held = ledger.hold({ ...lease, at: entered.at, ...holdOf(hold), free: false })
   if (!held.ok) throw new Error(`${request} was refused: ${held.why}`)
@@ -116,7 +116,7 @@ export function charge(
   cost = 3n,
   { account = KEY.account, body = '{}' } = {},
 ): StoreCommand<'settle'> {
-  return { name: 'settle', args: [request, account, KEY.key, DAY, cost, NOON, body] }
+  return { name: 'settle', args: [request, account, KEY.key, DAY, cost, NOON, body, null, null] }
 }
 
 /** The history of a ledger whose rows are nowhere. */

@@ -18,7 +18,7 @@ const complain = (...args: unknown[]) => {
 const log = { info: quiet, warn: complain, error: complain } as unknown as Log
 const { ledger, records } = await openSqlite({ path, log })
 const limits = { disabled: false, rpm: 1_000_000, concurrency: 1000 }
-const freeTier = { rpm: 1, perDay: 1, concurrency: 1 }
+const freeTier = { rpm: 1, concurrency: 1 }
 for (let i = 0; i < ACCOUNTS; i++) {
   await topUp(`acct${i}`, `${run}-first`, 10n ** 15n)
   await ledger.limits(`acct${i}`, `key${i}`, limits, 1)

@@ -1,6 +1,6 @@
 /** Settlements that a store does not write: after ten seconds their callers get an answer all the same. */
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { Clock } from '../../../src/state/ledger/book.ts'
+import { Clock } from '../../../src/state/ledger/windows.ts'
 import type { Log } from '../../../src/state/ledger/ledger.ts'
 import { firstDay, SqliteLedger } from '../../../src/state/sqlite/engine.ts'
 import { WorkerClient } from '../../../src/state/sqlite/worker-client.ts'

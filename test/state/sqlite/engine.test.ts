@@ -32,7 +32,7 @@ describe('the SQLite engine', () => {
   it('answers enter, hold and leave without a promise', async () => {
     const { ledger } = await openPaid()
     const lease = { ...KEY, request: 'req_1' }
-    const freeTier = { rpm: 1, perDay: 1, concurrency: 1 }
+    const freeTier = { rpm: 1, concurrency: 1 }
     const entered = ledger.enter({ ...lease, revision: 1, freeTier })
     expect(entered).toMatchObject({ ok: true, at: NOON, lease: NOON + LEASE_MS })
     const held = ledger.hold({ ...lease, at: NOON, ...holdOf(1n), free: false })
@@ -141,9 +141,9 @@ describe('the SQLite engine', () => {
 describe('a folder that is opened again', () => {
   it('has everything that was acknowledged', async () => {
     const first = await openPaid()
-    const cap = { amount: 50n, scope: 'day' } as const
+    const counted = [{ id: 'cap.day', value: 50n }]
     const expiresAt = NOON + HOUR_MS
-    await first.ledger.limits('acct', 'key', { ...LIMITS, rpm: 3, expiresAt, cap }, 7)
+    await first.ledger.limits('acct', 'key', { ...LIMITS, rpm: 3, expiresAt, counted }, 7)
     await first.ledger.settle(settlement('req_1', 40n))
     await first.ledger.settle(settlement('req_2', 10n, '20260514'))
     await first.records.put('account:acct', { name: 'Acme' })
@@ -156,7 +156,7 @@ describe('a folder that is opened again', () => {
     expect(await ledger.key('acct', 'key')).toEqual(spend)
     expect(await collect(ledger.usage('acct'))).toEqual(rows)
     expect(await records.get('account:acct')).toEqual({ name: 'Acme' })
-    const entry = { ...KEY, revision: 6, freeTier: { rpm: 1, perDay: 1, concurrency: 1 } }
+    const entry = { ...KEY, revision: 6, freeTier: { rpm: 1, concurrency: 1 } }
     expect(ledger.enter({ ...entry, request: 'req_3' })).toEqual({ ok: false, why: 'stale' })
     const entered = ledger.enter({ ...entry, request: 'req_3', revision: 7 })
     expect(entered).toMatchObject({ ok: true, paid: true, rate: { limit: 3 } })
@@ -169,7 +169,7 @@ describe('a folder that is opened again', () => {
     await ledger.settle(settlement('req_3', 10n))
     const hold = { ...KEY, request: 'req_4', at: NOON, ...holdOf(0n), free: false }
     ledger.enter({ ...entry, request: 'req_4', revision: 7 })
-    expect(ledger.hold(hold)).toMatchObject({ ok: false, why: 'cap', scope: 'day' })
+    expect(ledger.hold(hold)).toMatchObject({ ok: false, why: 'limit', limit: { name: 'cap.day' } })
     expect(await ledger.verify()).toEqual([])
   })
 
@@ -178,7 +178,7 @@ describe('a folder that is opened again', () => {
     const most = 4n * 10n ** 18n
     const capped = {
       disabled: false,
-      cap: { amount: most, scope: 'month' },
+      counted: [{ id: 'cap.month', value: most }],
       expiresAt: NOON + 1,
     } as const
     await ledger.limits('acct', '@account', { disabled: true }, 7)
@@ -199,7 +199,7 @@ describe('a folder that is opened again', () => {
       account: 'acct',
       accountRevision: 7,
       request: 'req_4',
-      freeTier: { rpm: 1, perDay: 1, concurrency: 1 },
+      freeTier: { rpm: 1, concurrency: 1 },
     }
     expect(again.enter({ ...entry, key: 'key', revision: 0 })).toMatchObject({ why: 'stale' })
     expect(again.enter({ ...entry, key: 'key', revision: 1 })).toMatchObject({

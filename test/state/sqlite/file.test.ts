@@ -45,7 +45,7 @@ describe('a disk that cannot be written', () => {
     await expect.poll(() => ledger.health().ok).toBe(false)
     expect(ledger.health()).toMatchObject({ outbox: 1, oldestMs: expect.any(Number) })
     const entry = { ...KEY, request: 'req_3', revision: 1 }
-    const freeTier = { rpm: 1, perDay: 1, concurrency: 1 }
+    const freeTier = { rpm: 1, concurrency: 1 }
     expect(() => ledger.enter({ ...entry, freeTier })).toThrow(Unavailable)
     const hold = { ...KEY, request: 'req_1', at: NOON, ...holdOf(0n), free: false }
     expect(() => ledger.hold(hold)).toThrow(Unavailable)

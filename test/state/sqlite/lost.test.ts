@@ -43,7 +43,7 @@ async function underLoad({ ledger }: Opened, damage: () => Promise<void>) {
   }
   const running = admit(ledger, 'running', 5n)
   await Promise.all([0, 1, 2].map(settle))
-  const freeTier = { rpm: 1, perDay: 1, concurrency: 1 }
+  const freeTier = { rpm: 1, concurrency: 1 }
   const entry = { ...KEY, request: 'req_late', revision: 1, freeTier }
   expect(() => ledger.enter(entry)).toThrow(Unavailable)
   await expect(ledger.limits('acct', 'key', { ...freeTier, disabled: false }, 2)).rejects.toThrow(

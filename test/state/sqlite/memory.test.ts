@@ -17,7 +17,7 @@ const LEASE = { account: 'acct', key: 'key', request: 'req_1' }
 const ENTRY: AdmissionRequest = {
   ...LEASE,
   revision: 1,
-  freeTier: { rpm: 9, perDay: 99, concurrency: 9 },
+  freeTier: { rpm: 9, concurrency: 9 },
 }
 
 ledgerConformance('memory', (clock) => openInMemory({ now: () => clock.now() }).ledger)
@@ -125,7 +125,7 @@ describe('a ledger in memory', () => {
   it('stays exact over more days than it keeps windows for', async () => {
     let now = Date.UTC(2026, 0, 1)
     const { ledger } = await openPaid(() => now, {
-      limits: { ...LIMITS, cap: { amount: 5n, scope: 'day' } },
+      limits: { ...LIMITS, counted: [{ id: 'cap.day', value: 5n }] },
     })
     for (let i = 0; i < 100; i++, now += DAY_MS) {
       const day = new Date(now).toISOString().slice(0, 10).replaceAll('-', '')
@@ -135,7 +135,7 @@ describe('a ledger in memory', () => {
       const request = `try_${i}`
       const { at } = ledger.enter({ ...ENTRY, request }) as Admitted
       const held = ledger.hold({ ...LEASE, request, at, ...holdOf(0n), free: false })
-      expect(held).toMatchObject({ ok: false, why: 'cap', scope: 'day', resetsAt: now + DAY_MS })
+      expect(held).toMatchObject({ ok: false, why: 'limit', limit: { name: 'cap.day' } })
       ledger.leave({ ...LEASE, request })
     }
     expect(await ledger.key('acct', 'key')).toMatchObject({ lifetime: 600n, day: 0n })

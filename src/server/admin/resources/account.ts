@@ -1,6 +1,7 @@
 import * as v from 'valibot'
 import { usdJson, type Pico } from '../../../money/amounts.ts'
-import { spendView, type Limit, type Spent } from './limit.ts'
+import { shownLimits, spendView, type Limit, type LimitMembers, type Spent } from './limit.ts'
+import { LIMITS, NEW_KEYS } from './team.ts'
 import {
   bodyOf,
   columnsOf,
@@ -48,6 +49,19 @@ export const ACCOUNT_SETTINGS = {
       name: 'cap',
       value: 'usd[/day|/month]',
       help: 'what they can spend; "none" for no limit',
+    },
+  },
+  limits: LIMITS,
+  new_keys: NEW_KEYS,
+  /** Where the days of its limits and statements begin: a name such as `Europe/Berlin`; when absent, that of the configuration. */
+  time_zone: {
+    stored: 'timeZone',
+    schema: text(64),
+    csv: [],
+    option: {
+      name: 'time-zone',
+      value: 'name',
+      help: 'zone of its days, such as Europe/Berlin; "none" for the default',
     },
   },
   /** The models that its keys can use, beside what each key's own list says; when absent, all. */
@@ -137,7 +151,8 @@ export const ACCOUNT_COLUMNS = [
   'created_at',
 ]
 
-export interface Account extends KeptSettings<typeof ACCOUNT_SETTINGS> {
+export interface Account
+  extends Omit<KeptSettings<typeof ACCOUNT_SETTINGS>, keyof LimitMembers>, LimitMembers {
   readonly id: string
   readonly name: string
   readonly disabled: boolean
@@ -159,6 +174,7 @@ export function accountSettings(account: Account) {
     name: account.name,
     disabled: account.disabled,
     ...shownOf(ACCOUNT_SETTINGS, account),
+    limits: shownLimits(account),
     archived_at: momentOrNull(account.archivedAt),
     created_at: moment(account.createdAt),
   }
@@ -198,7 +214,7 @@ export interface AccountAnswer extends ReturnType<typeof accountView<object, obj
   /** Number of keys that are not archived. */
   readonly key_count?: number
   /** Only of a single account. */
-  readonly limits?: readonly Limit[]
+  readonly limit_status?: readonly Limit[]
   /** Ids; only of a single account. */
   readonly keys?: readonly string[]
 }

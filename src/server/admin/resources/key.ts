@@ -1,7 +1,8 @@
 import * as v from 'valibot'
 import { usdJson, type Usd } from '../../../money/amounts.ts'
-import { spendView, type Limit, type Spent } from './limit.ts'
+import { shownLimits, spendView, type Limit, type LimitMembers, type Spent } from './limit.ts'
 import { policyObject, type Policy } from './policy.ts'
+import { LIMITS } from './team.ts'
 import {
   bodyOf,
   changedView,
@@ -19,6 +20,7 @@ import {
   seedOf,
   shownOf,
   SPEND_CAP,
+  TAG,
   whole,
   type Changed,
   type ChangedSettings,
@@ -31,7 +33,6 @@ const MODEL = 'a model id such as "vendor/model", or "vendor/*" for all of a ven
 const SHA256 = 'the SHA-256 of the key: 64 lower-case hex digits'
 const START = 'the beginning of the key, 1 to 20 visible characters, such as "sk-...ab12"'
 const TIME = 'a valid point in time'
-const TAG = '1 to 64 letters, digits, "_", ".", ":" or "-"'
 
 /** The hash of a secret that was made elsewhere. */
 export const secretHash = v.pipe(v.string(SHA256), v.regex(/^[0-9a-f]{64}$/, SHA256))
@@ -56,6 +57,14 @@ export const KEY_SETTINGS = {
       value: 'usd[/day|/month]',
       help: 'spend cap such as 5.00/month; without a period for all time; "none" removes it',
     },
+  },
+  limits: LIMITS,
+  /** Id of the team. */
+  team_id: {
+    stored: 'team',
+    schema: recordId,
+    csv: ['team_id'],
+    option: { name: 'team', value: 'id', help: 'its team; "none" takes it out of one' },
   },
   /** Stored as ms since epoch. */
   expires_at: {
@@ -107,7 +116,7 @@ export const KEY_SETTINGS = {
   /** The tag of its calls, whatever a request says. */
   tag: {
     stored: 'tag',
-    schema: v.pipe(v.string(TAG), v.regex(/^[A-Za-z0-9_.:-]{1,64}$/, TAG)),
+    schema: TAG,
     option: { name: 'tag', value: 'text', help: 'the tag of its calls; "none" removes it' },
   },
   /** Whether the contents of its calls may be kept where the configuration allows that. */
@@ -177,7 +186,8 @@ interface PreviousSecret {
 }
 
 /** An API key. Its secret is never stored, only the hash. */
-export interface Key extends KeptSettings<typeof KEY_SETTINGS> {
+export interface Key
+  extends Omit<KeptSettings<typeof KEY_SETTINGS>, keyof LimitMembers>, LimitMembers {
   readonly id: string
   readonly account: string
   readonly name: string
@@ -213,6 +223,7 @@ export function keySettings(key: Key) {
     created_at: moment(key.createdAt),
     expires_at,
     ...settings,
+    limits: shownLimits(key),
     archived_at: momentOrNull(key.archivedAt),
     previous_secret: previous ? { start: previous.start, until: moment(previous.until) } : null,
   }
@@ -237,7 +248,7 @@ export interface KeyAnswer extends ReturnType<typeof keyView<object>> {
   /** The hour of its last charge; null where it is unknown. */
   readonly last_used_at?: string | null
   /** Only of a single key. */
-  readonly limits?: readonly Limit[]
+  readonly limit_status?: readonly Limit[]
   /** Settings without effect; only of a single key. */
   readonly warnings?: readonly string[]
 }
@@ -258,5 +269,7 @@ export interface HolderKey {
   /** Use of stored answers by the key, or `model` where each model says it; absent where none are stored. */
   readonly answer_cache?: string
   readonly tag: string | null
+  readonly team_id: string | null
+  readonly time_zone: string
   readonly log_content: boolean
 }

@@ -47,6 +47,10 @@ type Shown<One extends Setting> = One extends { show: (stored: never) => infer V
   : Kept<One>
 type Absent<One extends Setting> = One extends { absent: infer Value } ? Value : null
 
+const TAG_FORM = '1 to 64 letters, digits, "_", ".", ":" or "-"'
+/** A label of calls. */
+export const TAG = v.pipe(v.string(TAG_FORM), v.regex(/^[A-Za-z0-9_.:-]{1,64}$/, TAG_FORM))
+
 /** Settings in a request: null clears, absent leaves unchanged. */
 export type GivenSettings<All extends Settings> = {
   readonly [Name in keyof All]?: Given<All[Name]> | null | undefined

@@ -1,0 +1,115 @@
+/** Teams: keys of one account with limits, models and a switch in common. */
+import { limitsOf } from './limits.ts'
+import { toTeamChange, type Team } from '../../accounts/stored.ts'
+import { withIds } from '../../models/allowlist.ts'
+import type { Runtime } from '../../pipeline/pipeline.ts'
+import { teamKey } from '../../state/ledger/ledger.ts'
+import { ruleOf } from '../../state/ledger/zone.ts'
+import { zoneOf } from '../../accounts/limits.ts'
+import { note, audited, changing } from './audit.ts'
+import { csvResponse } from './csv.ts'
+import { checkParameters, wantsCsv } from '../../errors/query.ts'
+import { newTeam, TEAM_COLUMNS, teamChange, teamSettings, teamView } from './resources/team.ts'
+import {
+  accountOf,
+  bodyOf,
+  missing,
+  needs,
+  read,
+  readNew,
+  type AdminRequest,
+  type Answer,
+  type Routes,
+} from './route.ts'
+
+export const teamRoutes: Routes = {
+  '/accounts/:id/teams': { POST: needs('keys', createTeam) },
+  '/teams': { GET: needs('read', listTeams) },
+  '/teams/:id': {
+    GET: needs('read', showTeam),
+    PATCH: needs('keys', changeTeam),
+    DELETE: needs('keys', archiveTeam),
+  },
+}
+
+const PARAMETERS = new Set(['account', 'q', 'state', 'sort', 'format'])
+
+async function createTeam(request: AdminRequest): Promise<Answer> {
+  const { runtime, id: account, actor } = request
+  const { id, name, disabled, ...settings } = readNew(newTeam, await bodyOf(request))
+  const change = withIds(runtime.catalog, toTeamChange({ disabled, ...settings }))
+  const team = await runtime.accounts.createTeam(account, { ...change, id, name }, actor.id)
+  const after = teamSettings(team)
+  await note(request, { action: 'team.create', object: `team:${team.id}`, after })
+  return { status: 201, body: { data: await wholeTeam(runtime, team) } }
+}
+
+async function listTeams({ runtime, query }: AdminRequest): Promise<Answer | Response> {
+  checkParameters(query, PARAMETERS)
+  const isCsv = wantsCsv(query)
+  const account = query.get('account') ?? undefined
+  const [text, state] = [query.get('q')?.toLowerCase() ?? '', query.get('state')]
+  const teams = await runtime.accounts.listTeams(account)
+  const rows = (await Promise.all(teams.map((team) => rowOf(runtime, team)))).filter(
+    (row) =>
+      `${row.id}\n${row.name}`.toLowerCase().includes(text) &&
+      (state === null ? row.state !== 'archived' : row.state === state),
+  )
+  const sort = query.get('sort') ?? 'created_at'
+  const by = (row: (typeof rows)[number]) =>
+    sort === 'name'
+      ? row.name
+      : sort === 'spend_month_usd'
+        ? -Number(row.spend.month)
+        : row.created_at
+  rows.sort((a, b) => (by(a) < by(b) ? -1 : 1))
+  if (isCsv) return csvResponse('teams', TEAM_COLUMNS, rows)
+  return { body: { data: rows, next: null } }
+}
+
+async function showTeam({ runtime, id }: AdminRequest): Promise<Answer> {
+  return { body: { data: await wholeTeam(runtime, await teamOf(runtime, id)) } }
+}
+
+async function changeTeam(request: AdminRequest): Promise<Answer> {
+  const { runtime, id } = request
+  const change = withIds(runtime.catalog, toTeamChange(read(teamChange, await bodyOf(request))))
+  return changing(request, ofTeams(request), 'update', async (condition) => ({
+    item: await runtime.accounts.changeTeam(id, change, condition),
+  }))
+}
+
+async function archiveTeam(request: AdminRequest): Promise<Answer> {
+  return changing(request, ofTeams(request), 'archive', async (condition) => ({
+    item: await request.runtime.accounts.archiveTeam(request.id, condition),
+  }))
+}
+
+const ofTeams = ({ runtime }: AdminRequest) => ({
+  kind: 'team',
+  settings: audited(teamSettings),
+  view: (team: Team) => wholeTeam(runtime, team),
+})
+
+async function teamOf({ accounts }: Runtime, id: string): Promise<Team> {
+  return (await accounts.team(id)) ?? missing('team', id)
+}
+
+async function rowOf(runtime: Runtime, team: Team) {
+  const { accounts, ledger, config } = runtime
+  const account = await accountOf(runtime, team.account)
+  const zone = ruleOf(zoneOf(account, config.defaults))
+  const spend = await ledger.key(team.account, teamKey(team.id), zone)
+  const keys = await accounts.listKeys(team.account)
+  const key_count = keys.filter(
+    (key) => key.team === team.id && key.archivedAt === undefined,
+  ).length
+  const state = team.archivedAt !== undefined ? 'archived' : team.disabled ? 'disabled' : 'active'
+  return teamView(team, spend, { state, key_count })
+}
+
+async function wholeTeam(runtime: Runtime, team: Team) {
+  const account = await accountOf(runtime, team.account)
+  const limit_status = await limitsOf(runtime, { team, account })
+  return { ...(await rowOf(runtime, team)), limit_status }
+}
