@@ -102,6 +102,7 @@ describe('an absent member', () => {
       defaults: {
         limits: { rpm: 600, concurrency: 30 },
         freeTier: { rpm: 20, perDay: 200, concurrency: 5 },
+        timeZone: 'UTC',
       },
       billing: {
         hold: 'adaptive',

@@ -222,7 +222,7 @@ describe.each(CLIENTS)('$name', (client) => {
     [
       'cap',
       () => t.newKey({ spendCap: { usd: '0.000001', scope: 'month' } }),
-      /spend cap of this key for this month .* starts anew at \d{4}-/,
+      /USD a month of this key is reached: .* starts anew at \d{4}-/,
     ],
     [
       'balance',

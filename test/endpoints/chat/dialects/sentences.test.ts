@@ -164,7 +164,7 @@ const CLASSES = {
   context:
     /context (?:length|window|limit)|prompt is too long|too many tokens|maximum.{0,20}tokens|reduce the length/i,
   rate: /rate.?limit|too many requests|overloaded|try again (?:in|later)|at once|quota exceeded/i,
-  money: /quota|billing|credit|spend cap|payment/i,
+  money: /quota|billing|credit|payment|limit of [\d.]+ USD .* is reached/i,
   policy: /content (?:filter|polic|management)|safety/i,
   thoughts: /invalid\W+signature\W+in\W+thinking\W+block/i,
 }
@@ -215,7 +215,7 @@ const REFUSED: Record<string, Refused> = {
   },
   'a spend cap': {
     of: 'money',
-    says: /spend cap of this key/,
+    says: /limit of 0\.000001 USD a month of this key is reached/,
     arrange: () => used({ spendCap: { usd: '0.000001', scope: 'month' } }),
   },
   'calls at once': {
