@@ -2,7 +2,7 @@
 import type { Admin } from './admin.ts'
 import { TEAM_SETTINGS } from '../server/admin/resources/team.ts'
 import { CommandError, type Arguments } from './command.ts'
-import { card, print, table } from './output.ts'
+import { card, cell, print, table } from './output.ts'
 import { capOf, filterOf, momentIn, segment, settingsIn } from './settings.ts'
 
 const KINDS: ReadonlySet<string> = new Set(['key', 'team', 'account'])
@@ -24,13 +24,13 @@ export async function showLimits(admin: Admin, args: Arguments): Promise<void> {
   const { data } = await admin.ask('GET', `${pathOf(args.positionals)}/limits`)
   const rows = data.map((one: any) => [
     one.limit,
-    one.models ? `${one.value} for ${one.models.join(', ')}` : one.value,
+    one.models ? `${cell(one.value)} for ${one.models.join(', ')}` : one.value,
     one.source,
     one.used,
     one.held,
     one.left,
     one.resets_at,
-    one.raised ? `raised from ${one.raised.from} until ${one.raised.until}` : '',
+    one.raised ? `raised from ${cell(one.raised.from)} until ${one.raised.until}` : '',
   ])
   const headings = ['LIMIT', 'VALUE', 'FROM', 'USED', 'HELD', 'LEFT', 'RESETS AT', '']
   print(args, data, () => (rows.length > 0 ? table(headings, rows) : 'There are none.\n'))

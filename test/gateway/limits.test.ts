@@ -1,0 +1,180 @@
+/** Limits of keys, teams and accounts as clients and operators see them. */
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { call } from '../_cli.ts'
+import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
+
+const TOKEN = 'admin-token-of-the-test'
+
+let gateway: TestGateway
+beforeAll(async () => {
+  gateway = await createTestGateway({ ...MOCK_CONFIG, admin: { token: TOKEN } })
+})
+afterAll(() => gateway.close())
+
+const admin = async (method: string, path: string, body?: object) => {
+  const answer = await gateway.ask(method, `/admin${path}`, { key: TOKEN, body })
+  expect(answer.status, `${method} ${path}: ${answer.text}`).toBeLessThan(300)
+  return answer.json.data
+}
+
+async function command(text: string, ...more: string[]): Promise<string> {
+  const args = [...text.split(' '), ...more, '--url', gateway.url, '--token', TOKEN]
+  const { code, out, err } = await call(args)
+  expect([code, err], text).toEqual([0, ''])
+  return out
+}
+
+const lastCall = async (key: string) =>
+  (await admin('GET', `/requests?key=${key}`))[0] as { limited_by: string | null }
+
+it('each refuse in turn, and say so in message, header, log, own key and command line', async () => {
+  const models = { models: ['mock/*'] }
+  const cases = [
+    [{ unit: 'usd', window: '5h', value: '0.000001' }, 'key.cap.5h', 403],
+    [{ unit: 'usd', window: 'week', value: '0.000001' }, 'key.cap.week', 403],
+    [{ unit: 'usd', window: 'month', value: '0.000001' }, 'key.cap.month', 403],
+    [{ unit: 'tokens', window: 'minute', value: 1, ...models }, 'key.tokens.minute', 429],
+    [{ unit: 'requests', window: 'day', value: 1 }, 'key.requests.day', 429],
+  ] as const
+  const says = {
+    '5h': /^The limit of 0\.000001 USD per 5 hours of this key is reached: 0\.\d+ USD counted since \S+Z\. It starts anew at \S+Z\.$/,
+    week: /^The limit of 0\.000001 USD a week of this key is reached: 0\.\d+ USD counted since \S+T00:00:00Z\. It starts anew at \S+T00:00:00Z\.$/,
+    month: /^The limit of 0\.000001 USD a month of this key is reached/,
+    minute:
+      /^Rate limit of 1 token per minute of this key for mock\/\* reached\. Try again in \d+s\.$/,
+    day: /^Limit of 1 request a day of this key reached: 1 counted\. It starts anew at \S+\. Try again in \d+s\.$/,
+  }
+  for (const [limit, name, status] of cases) {
+    const key = await gateway.newKey()
+    await admin('PATCH', `/keys/${key.id}`, { limits: [limit] })
+    expect((await gateway.chat(hello, { key: key.secret })).status, name).toBe(200)
+    const refused = await gateway.chat(hello, { key: key.secret })
+    expect(refused.status, name).toBe(status)
+    expect(refused.json.error.message).toMatch(says[limit.window])
+    const [told = '', unit, value, used] = String(refused.headers['x-service-limit']).split('; ')
+    expect(told.startsWith(name)).toBe(true)
+    expect([unit, value]).toEqual([`unit=${limit.unit}`, `value=${limit.value}`])
+    expect(used).toMatch(/^used=[\d.]+$/)
+    const expected = 'models' in limit ? `${name}.models` : name
+    await expect.poll(async () => (await lastCall(key.id)).limited_by).toBe(expected)
+    const own = await gateway.ask('GET', '/v1/key', { key: key.secret })
+    const one = own.json.data.limits.find((some: any) => some.limit === told)
+    expect(one).toMatchObject({ unit: limit.unit, window: limit.window, left: 0 })
+    expect(Date.parse(one.resets_at)).toBeGreaterThan(Date.now())
+    expect(await command(`limits show key:${key.id}`)).toContain(told)
+  }
+})
+
+it('are raised for a while, and set back without a change of spend or rows', async () => {
+  const { secret, id } = await gateway.newKey()
+  const ask = async () => (await gateway.chat(hello, { key: secret })).status
+  await command(`limits set key:${id} cap.week 0.000001`)
+  expect([await ask(), await ask()]).toEqual([200, 403])
+  const { ledger } = gateway.gateway.runtime
+  const read = async () => {
+    const items = []
+    for await (const item of ledger.export()) {
+      if (item.kind !== 'limits' && item.kind !== 'counter') items.push(item)
+    }
+    const path = `/admin/usage?key=${id}&group=key&format=csv&from=2020-01-01&to=2100-01-01`
+    const csv = await gateway.ask('GET', path, { key: TOKEN })
+    const sums = [await ledger.key('acme', id), await ledger.account('acme')]
+    return { items, sums, csv: csv.text }
+  }
+  // The calls are in the index of usage.
+  await expect.poll(async () => (await read()).csv).toMatch(/,1,[^\n]*0\.000009/)
+  const before = await read()
+  const first = await admin('POST', `/keys/${id}/limits/cap.week/reset`, {
+    reason: 'a test run',
+    reference: 'once',
+  })
+  expect(first).toMatchObject({ duplicate: false })
+  expect(first.counted).toBeGreaterThan(0)
+  const again = { reason: 'a test run', reference: 'once' }
+  expect(await admin('POST', `/keys/${id}/limits/cap.week/reset`, again)).toMatchObject({
+    duplicate: true,
+    counted: first.counted,
+  })
+  expect(await read()).toEqual(before)
+  expect([await ask(), await ask()]).toEqual([200, 403])
+  await command(`limits raise key:${id} cap.week 5 --until 6h`)
+  expect(await ask()).toBe(200)
+  const [limit] = (await admin('GET', `/keys/${id}/limits`)).slice(2)
+  expect(limit).toMatchObject({ value: '5', raised: { from: '0.000001' } })
+  await command(`limits raise key:${id} cap.week none`)
+  expect(await ask()).toBe(403)
+  const unknown = await gateway.ask('POST', `/admin/keys/${id}/limits/cap.day/reset`, {
+    key: TOKEN,
+    body: { reason: 'x' },
+  })
+  expect(unknown.status).toBe(404)
+  expect(unknown.json.error.message).toBe(`${id} has no limit "cap.day". It has: cap.week.`)
+})
+
+it('of a team hold for its keys, with its models, its switch and its settings for new keys', async () => {
+  await gateway.newAccount('teams', '10')
+  const team = await admin('POST', '/accounts/teams/teams', {
+    id: 'red',
+    name: 'Red',
+    limits: [{ unit: 'requests', window: 'week', value: 2 }],
+    deny_models: ['mock/tools'],
+    new_keys: { tag: 'crew', limits: [{ unit: 'requests', window: 'day', value: 5 }] },
+  })
+  expect(team).toMatchObject({ id: 'red', account_id: 'teams', key_count: 0 })
+  const make = () =>
+    gateway.ask('POST', '/admin/accounts/teams/keys', {
+      key: TOKEN,
+      body: { name: 'k', team_id: 'red' },
+    })
+  const [one, two] = [(await make()).json, (await make()).json]
+  expect(one.data).toMatchObject({ tag: 'crew', team_id: 'red', from_defaults: ['limits', 'tag'] })
+  const ask = (key: string, model = 'mock/echo') => gateway.chat({ ...hello, model }, { key })
+  const denied = await ask(one.key, 'mock/tools')
+  expect(denied.json.error.message).toContain('is denied for the team of this key')
+  expect((await ask(one.key)).status).toBe(200)
+  expect((await ask(two.key)).status).toBe(200)
+  const refused = await ask(one.key)
+  expect(refused.status).toBe(429)
+  expect(refused.json.error.message).toContain('Limit of 2 requests a week of this team reached')
+  expect(await admin('GET', '/teams/red')).toMatchObject({ key_count: 2 })
+  const { lifetime } = await gateway.gateway.runtime.ledger.key('teams', '@team:red')
+  expect(lifetime).toBeGreaterThan(0n)
+  await command('teams disable red')
+  const off = await ask(two.key)
+  expect([off.status, off.json.error.message]).toEqual([
+    401,
+    'The team of this API key is disabled.',
+  ])
+  await command('teams enable red')
+  await admin('PATCH', `/keys/${two.data.id}`, { team_id: null })
+  expect((await ask(two.key)).status).toBe(200)
+  expect(await gateway.gateway.runtime.ledger.verify('teams')).toEqual([])
+})
+
+it('are one list or its simple form, and tell what is wrong with it', async () => {
+  const { id } = await gateway.newKey()
+  const refused = async (body: object) => {
+    const answer = await gateway.ask('PATCH', `/admin/keys/${id}`, { key: TOKEN, body })
+    expect(answer.status).toBe(400)
+    return [answer.json.error.param, answer.json.error.message]
+  }
+  const day = { unit: 'usd', window: 'day', value: '1' }
+  expect(await refused({ limits: [day], rpm_limit: 3 })).toEqual([
+    'limits',
+    'Send "limits" or its simple form (rpm_limit, concurrency_limit, spend_cap), not both.',
+  ])
+  expect(
+    await refused({ limits: [{ unit: 'concurrent', value: 2 }, day, { ...day, value: '2' }] }),
+  ).toEqual(['limits[2]', 'limits[1] has the same unit, window and models.'])
+  expect((await refused({ limits: [{ ...day, window: 'minute' }] }))[0]).toBe('limits[0]')
+  const rate = { unit: 'requests', window: 'minute', value: 7 }
+  const both = await admin('PATCH', `/keys/${id}`, { limits: [rate, day] })
+  expect(both).toMatchObject({
+    rpm_limit: 7,
+    spend_cap: { usd: '1', scope: 'day' },
+    limits: [rate, day],
+  })
+  const cleared = await admin('PATCH', `/keys/${id}`, { spend_cap: null })
+  expect(cleared).toMatchObject({ rpm_limit: 7, spend_cap: null, limits: [rate] })
+  expect(await admin('PATCH', `/keys/${id}`, { limits: null })).toMatchObject({ limits: null })
+})
