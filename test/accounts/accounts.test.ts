@@ -373,7 +373,7 @@ describe('a change', () => {
       ...holdOf(0n),
       free: false,
     }
-    expect(ledger.hold(hold)).toMatchObject({ ok: false, why: 'cap', scope: 'month' })
+    expect(ledger.hold(hold)).toMatchObject({ why: 'limit', limit: { name: 'cap.month' } })
     await accounts.changeKey('laptop', { expiresAt: clock.now })
     expect(enter(await known())).toEqual({ ok: false, why: 'expired', of: 'key' })
   })
