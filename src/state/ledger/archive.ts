@@ -8,7 +8,7 @@ import { mkdir, open, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { zstdCompress } from 'node:zlib'
-import { DAY_MS } from './book.ts'
+import { DAY_MS } from './windows.ts'
 import type { Log } from './ledger.ts'
 
 interface ArchiveOptions {
