@@ -126,7 +126,12 @@ describe('an absent member', () => {
         console: true,
         sessions: { idle: 43_200, lifetime: 604_800 },
         login: { oidc: {} },
-        members: { enabled: true, sessions: { idle: 2_592_000, lifetime: 7_776_000 }, keys: 5 },
+        members: {
+          enabled: true,
+          sessions: { idle: 2_592_000, lifetime: 7_776_000 },
+          keys: 5,
+          join: [],
+        },
         hosts: [],
       },
       seed: { manage: false, accounts: [] },
@@ -465,7 +470,12 @@ describe('checks between sections', () => {
 
   it('switch off the admin API, and what depends on it', async () => {
     const sessions = { idle: 43_200, lifetime: 604_800 }
-    const members = { enabled: true, sessions: { idle: 2_592_000, lifetime: 7_776_000 }, keys: 5 }
+    const members = {
+      enabled: true,
+      sessions: { idle: 2_592_000, lifetime: 7_776_000 },
+      keys: 5,
+      join: [],
+    }
     const off = {
       enabled: false,
       tokens: [],

@@ -82,6 +82,7 @@ const REQUESTS: Readonly<Record<string, readonly AskOptions[]>> = {
   'GET /v1/models': [{ key: null }],
   'GET /v1/models/user': [{}],
   'GET /v1/models/{id}': [{ key: null }],
+  'GET /v1/key/requests/{id}': [{}],
   'GET /v1/key': [{}],
   'GET /v1/key/usage': [{}],
   'GET /v1/key/requests': [{}],
@@ -167,13 +168,21 @@ describe('the fields of a call', () => {
   })
   afterAll(() => t.close())
 
+  /** The id of a call that has ended. */
+  const chatId = async () => {
+    const { headers } = await t.chat({ messages, model: 'mock/echo' })
+    await expect.poll(() => t.gateway.running.size).toBe(0)
+    return String(headers['x-service-request-id'])
+  }
+
   it.each(ROUTES.map(({ method, path }) => [method, path] as const))(
     'are each written once, by their stage, before they are read: %s %s',
     async (method, path) => {
       const requests = REQUESTS[`${method} ${path}`]!
       for (const request of requests) {
+        const id = path.includes('/requests/') ? await chatId() : 'mock/echo'
         log.length = 0
-        const { status, text } = await t.ask(method, path.replace('{id}', 'mock/echo'), request)
+        const { status, text } = await t.ask(method, path.replace('{id}', id), request)
         expect(status, text).toBe(200)
         await expect.poll(() => t.gateway.running.size).toBe(0)
         expect(faultsIn(log)).toEqual([])

@@ -15,7 +15,7 @@ beforeAll(async () => {
   vi.spyOn(Date, 'now').mockImplementation(() => realNow() + aheadMs)
   s = await setUp({
     server: { limits: { chat: '64kib' } },
-    defaults: { freeTier: { rpm: 100, concurrency: 5 } },
+    defaults: { freeTier: { rpm: 100, perDay: 2, concurrency: 5 } },
   })
 })
 beforeEach(() => s.vendor.answer(answered({ content: 'Fine.' })))

@@ -33,6 +33,10 @@ export const EARLIER_LINES = [
 /** What that release showed of the first. */
 export const EARLIER_VIEW = {
   id: 'req_01M844DZG10000000000000001',
+  asked_model: null,
+  fallback: null,
+  cache: null,
+  cache_age: null,
   at: '2026-11-23T12:00:00.001Z',
   method: 'POST',
   endpoint: '/v1/chat/completions',
