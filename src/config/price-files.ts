@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { ConfigError } from '../errors/errors.ts'
 import type { ListedModel } from '../models/entry.ts'
 import {
+  checkedModels,
   MAX_LIST_BYTES,
   mergePriceLists,
   NO_PRICES,
@@ -65,19 +66,22 @@ export async function readPriceFiles(
   folder: string,
   labelOf: (path: string) => string,
   packaged = true,
-  isNeeded?: (id: string) => boolean,
+  isNeeded: (id: string) => boolean = () => true,
 ): Promise<ListedPrices> {
   const file = labelOf(join(folder, PRICE_LIST_FILE))
   const [own, others] = await Promise.all([
     readPriceFile(join(folder, PRICE_LIST_FILE), file),
-    packaged && PACKAGED_PRICES !== undefined
-      ? readPriceFile(PACKAGED_PRICES, labelOf(PACKAGED_PRICES), isNeeded)
-      : NO_PRICES,
+    packaged && PACKAGED_PRICES !== undefined ? readPackaged(isNeeded) : NO_PRICES,
   ])
   const origins = new WeakMap<ListedModel, Origin>()
   for (const model of Object.values(own.models)) origins.set(model, { from: 'prices', file })
   for (const model of Object.values(others.models)) origins.set(model, { from: 'built-in' })
   return { models: mergePriceLists(own, others), origins }
+}
+
+/** The list of the package, which its test checks. */
+async function readPackaged(isNeeded: (id: string) => boolean): Promise<PriceList> {
+  return checkedModels(await readFile(PACKAGED_PRICES!, 'utf8'), isNeeded)
 }
 
 function mib(bytes: number): string {
