@@ -2,6 +2,7 @@
  * The SQLite engine: one process, one folder, one database file. Admission is decided in memory, from account books, and does
  * not wait for the disk. Whatever moves money is on disk before the caller gets its answer.
  */
+import { statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { createStorage, type Storage } from 'unstorage'
@@ -127,25 +128,28 @@ export async function openSqlite({
   const { worker, snapshot, identity, rolledBack, doubt } = await startThread(init, log).catch(
     refuse,
   )
+  const file = join(folder, LEDGER_FILE)
+  // Threads beside the ledger read this file, and never another one that takes its place.
+  const { ino: inode } = statSync(file)
   const restart = () => startThread({ ...init, expected: identity }, log)
   const client = new WorkerClient(worker, log, { restart })
-  const exportItems = () => exportFile(join(folder, LEDGER_FILE))
+  const exportItems = () => exportFile(file)
   const ledger = new SqliteLedger({
     client,
     clock,
     from,
     snapshot,
     exportItems,
-    openHistory: (signal) => openHistory(join(folder, LEDGER_FILE), signal),
+    openHistory: (signal) => openHistory(file, inode, signal),
     retentionDays,
     archive,
     rolledBack,
     doubt,
     place: folder,
     rescue: new RescueFile(join(folder, RESCUE_FILE)),
-    check: (signal) => checkPages(join(folder, LEDGER_FILE), signal),
+    check: (signal) => checkPages(file, inode, signal),
     ...(copies && {
-      copy: (signal) => copyLedger({ folder, day: dayOf(now()), keep: copies, signal }),
+      copy: (signal) => copyLedger({ folder, inode, day: dayOf(now()), keep: copies, signal }),
     }),
     log,
   })

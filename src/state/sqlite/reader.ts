@@ -36,14 +36,22 @@ const BUSY_TIMEOUT_MS = 2000
  * @param inode of the file that the ledger has open. @throws Error when another file is in its place
  */
 export function openReader(file: string, inode: number): LedgerReader {
-  // Opened beside the log of another file, SQLite would empty that log's index, and with it what the ledger wrote last.
-  if (statSync(file).ino !== inode) throw new Error(`${file} was replaced`)
-  const db = new DatabaseSync(file, {
-    readOnly: true,
-    readBigInts: true,
-    timeout: BUSY_TIMEOUT_MS,
-  })
+  const db = openBeside(file, inode)
+  if (!db) throw new Error(`${file} was replaced`)
   return new SqliteReader(db, () => db.close())
+}
+
+/**
+ * Opens the file that a ledger has open. A first statement beside the log of another file would have SQLite empty that log's index,
+ * and with it what the ledger wrote last, so the file is looked at again when it is open.
+ * @returns undefined where another file is in its place
+ */
+export function openBeside(file: string, inode: number): DatabaseSync | undefined {
+  if (statSync(file).ino !== inode) return undefined
+  const db = new DatabaseSync(file, { readOnly: true, readBigInts: true, timeout: BUSY_TIMEOUT_MS })
+  if (statSync(file).ino === inode) return db
+  db.close()
+  return undefined
 }
 
 export class SqliteReader implements LedgerReader {

@@ -1,7 +1,7 @@
 /** The main thread's side of the store: collects writes and reads, and hands them over in batches. */
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { cannotBook } from '../../errors/errors.ts'
 import { sentenceOf } from '../ledger/doubt.ts'
@@ -498,6 +498,8 @@ interface CopyOptions {
   /** `YYYYMMDD` */
   readonly day: string
   readonly keep: number
+  /** Of the file that the ledger has open. */
+  readonly inode: number
   readonly signal: AbortSignal
 }
 
@@ -506,14 +508,14 @@ interface CopyOptions {
  * as of one moment. It is checked before it gets its name, so an older copy is never given up for a damaged one.
  * @throws Error when a copy cannot be written, or is damaged; the reason of the signal
  */
-export async function copyLedger({ folder, day, keep, signal }: CopyOptions): Promise<void> {
+export async function copyLedger({ folder, inode, day, keep, signal }: CopyOptions): Promise<void> {
   const copies = join(folder, COPIES)
   const file = join(copies, `ledger-${day}.db`)
   if (existsSync(file)) return
   await mkdir(copies, { recursive: true, mode: 0o700 })
   const unfinished = join(copies, 'unfinished.db')
   await rm(unfinished, { force: true })
-  await run({ copy: join(folder, LEDGER_FILE), to: unfinished }, signal)
+  await run({ copy: join(folder, LEDGER_FILE), inode, to: unfinished }, signal)
   await rename(unfinished, file)
   const names = (await readdir(copies)).filter((name) => NAME.test(name)).sort()
   for (const name of names.slice(0, -keep)) await rm(join(copies, name))
@@ -521,10 +523,14 @@ export async function copyLedger({ folder, day, keep, signal }: CopyOptions): Pr
 
 /**
  * Checks the pages of a ledger, unless another file takes its place.
+ * @param inode of the file that the ledger has open
  * @returns the damage, if there is any. @throws Error when it cannot be read; the reason of the signal
  */
-export async function checkPages(file: string, signal: AbortSignal): Promise<string | undefined> {
-  const { ino: inode } = await stat(file)
+export async function checkPages(
+  file: string,
+  inode: number,
+  signal: AbortSignal,
+): Promise<string | undefined> {
   return (await run({ check: file, inode }, signal)) as string | undefined
 }
 
@@ -574,9 +580,13 @@ export class Damage extends Error {}
 
 /**
  * Reads a history in a thread of its own, which works a fifth of the time. Its methods throw {@link Damage} for a damaged file.
+ * @param inode of the file that the ledger has open
  */
-export async function openHistory(file: string, signal: AbortSignal): Promise<HistoryReader> {
-  const { ino: inode } = await stat(file)
+export async function openHistory(
+  file: string,
+  inode: number,
+  signal: AbortSignal,
+): Promise<HistoryReader> {
   signal.throwIfAborted()
   const worker = startJob({ history: file, inode })
   const end = () => void worker.terminate?.()

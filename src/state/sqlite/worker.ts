@@ -2,13 +2,13 @@
  * The threads of a ledger: one owns its file, and runs one batch after the other. Others read the file beside it, and end with their
  * work: to check its pages, to copy it, to add up its rows.
  */
-import { closeSync, openSync, rmSync, statSync } from 'node:fs'
+import { closeSync, openSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
 import { CannotOpen, codeOf, isDamage, toCannotOpen } from './file.ts'
 import { paced } from '../ledger/maintenance.ts'
-import { History } from './reader.ts'
+import { History, openBeside } from './reader.ts'
 import { LEDGER_FILE, openFolder, type Loss, type OpenedFolder, Reserve } from './folder.ts'
 import type { Doubt } from '../ledger/ledger.ts'
 import type { Snapshot } from './snapshot.ts'
@@ -53,7 +53,7 @@ const RESERVE_FILE = 'ledger.reserve'
 /** What a thread beside the ledger does with the file that the ledger has open. */
 export type FileJob =
   | { readonly check: string; readonly inode: number }
-  | { readonly copy: string; readonly to: string }
+  | { readonly copy: string; readonly inode: number; readonly to: string }
   | { readonly history: string; readonly inode: number }
 
 /** A question to the thread of a history, which answers one after the other, and ends with `end`. */
@@ -145,16 +145,11 @@ class Watch {
   }
 }
 
-/** Opened beside the log of another file, SQLite would empty that log's index, and with it what the ledger wrote last. */
-function isReplaced(file: string, inode: number): boolean {
-  return statSync(file).ino !== inode
-}
-
 /** @returns the damage in the pages of a ledger */
 function check(file: string, inode: number): string | undefined {
-  if (isReplaced(file, inode)) return undefined
   try {
-    using db = new DatabaseSync(file, { readOnly: true })
+    using db = openBeside(file, inode)
+    if (!db) return undefined
     const { quick_check: verdict } = db.prepare('PRAGMA quick_check(1)').get()!
     if (verdict === 'ok') return undefined
     // Its first line names the database.
@@ -166,11 +161,12 @@ function check(file: string, inode: number): string | undefined {
 }
 
 /** Copies a ledger as of one moment. It delays no writes. */
-async function copy(source: string, target: string): Promise<void> {
+async function copy(source: string, inode: number, target: string): Promise<void> {
   // Fails if the file exists, and lets only its owner read it.
   closeSync(openSync(target, 'wx', 0o600))
   try {
-    using from = new DatabaseSync(source, { readOnly: true })
+    using from = openBeside(source, inode)
+    if (!from) throw new Error(`${source} was replaced`)
     // The copy is one step: a copy in several steps starts again after each write to the source.
     await backup(from, target, { rate: ALL_PAGES })
     using db = new DatabaseSync(target)
@@ -185,15 +181,14 @@ async function copy(source: string, target: string): Promise<void> {
 }
 
 const ALL_PAGES = 2 ** 31 - 1
-const BUSY_TIMEOUT_MS = 2000
 const WRONG_SQL = 1
 
 function serveHistory(file: string, inode: number): void {
   let db: DatabaseSync | undefined
   let history: History | undefined
   const open = () => {
-    if (isReplaced(file, inode)) throw new Error(`${file} was replaced`)
-    db = new DatabaseSync(file, { readOnly: true, readBigInts: true, timeout: BUSY_TIMEOUT_MS })
+    db = openBeside(file, inode)
+    if (!db) throw new Error(`${file} was replaced`)
     return new History(db)
   }
   const pause = paced()
@@ -232,5 +227,5 @@ async function answer(
 // The last statement: classes above it exist then.
 if ('path' in job) open(job)
 else if ('check' in job) port.postMessage(check(job.check, job.inode))
-else if ('copy' in job) await copy(job.copy, job.to)
+else if ('copy' in job) await copy(job.copy, job.inode, job.to)
 else serveHistory(job.history, job.inode)

@@ -1,5 +1,5 @@
 import { existsSync, statSync } from 'node:fs'
-import { copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, readFile, readdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { copyLedger } from '../../../src/state/sqlite/worker-client.ts'
@@ -63,9 +63,10 @@ describe('dated copies of a ledger', () => {
     const { ledger: damaged } = await open(path, undefined, 2)
     expect(await damaged.lost).toMatch(/page/)
     await expect(damaged.close()).rejects.toThrow('the ledger is damaged')
-    await expect(copyLedger({ folder: path, day: '20260515', keep: 2, signal })).rejects.toThrow(
-      'the copy is damaged',
-    )
+    const { ino: inode } = await stat(join(path, 'ledger.db'))
+    const copying = { folder: path, day: '20260515', keep: 2, signal }
+    await expect(copyLedger({ ...copying, inode })).rejects.toThrow('the copy is damaged')
+    await expect(copyLedger({ ...copying, inode: inode + 1 })).rejects.toThrow('was replaced')
     expect(await readdir(join(path, 'copies'))).toEqual(earlier)
   })
 

@@ -1,6 +1,7 @@
 /**
  * Random bytes of a ledger's file are flipped while no gateway runs. `DAMAGE_ROUNDS` sets how often, `DAMAGE_SEED` repeats a run.
  */
+import { statSync } from 'node:fs'
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -69,7 +70,7 @@ describe.each([1, 16, 256])('%i flipped bytes', (count) => {
       )
       const wrong = served.some((balance, i) => balance !== balances.get(ACCOUNTS[i]!))
       // What the maintenance of every start does.
-      const damage = await checkPages(target, signal)
+      const damage = await checkPages(target, statSync(target).ino, signal)
       const found = damage === undefined ? await ledger.verify().catch(() => undefined) : undefined
       const alarm = damage !== undefined || found === undefined || found.length > 0
       if (wrong) seen.wrong++

@@ -6,6 +6,7 @@ import {
   readFile,
   rename,
   rm,
+  stat,
   truncate,
   writeFile,
 } from 'node:fs/promises'
@@ -14,6 +15,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
 import { LostState, Unavailable } from '../../../src/errors/errors.ts'
 import type { SqliteLedger } from '../../../src/state/sqlite/engine.ts'
+import { openReader } from '../../../src/state/sqlite/reader.ts'
+import { checkPages, openHistory } from '../../../src/state/sqlite/worker-client.ts'
 import { RescueFile } from '../../../src/state/sqlite/rescue.ts'
 import { folder } from '../../_folder.ts'
 import * as cli from '../../_cli.ts'
@@ -112,6 +115,23 @@ describe('a ledger whose file leaves its place', () => {
     await again.ledger.close()
     expect(integrityOf(path)).toBe('ok')
   })
+})
+
+it('threads beside a ledger read no file that has taken its place', async () => {
+  const { ledger, path } = await openPaid()
+  const [file, { signal }] = [join(path, 'ledger.db'), new AbortController()]
+  const { ino: inode } = await stat(file)
+  const other = await openPaid()
+  await other.ledger.close()
+  await rename(join(other.path, 'ledger.db'), file)
+  // It would find no damage in the other one, and empty the index of the log of the first.
+  expect(await checkPages(file, inode, signal)).toBe(undefined)
+  const history = await openHistory(file, inode, signal)
+  await expect(history.accounts()).rejects.toThrow('was replaced')
+  history.close()
+  expect(() => openReader(file, inode)).toThrow('was replaced')
+  expect(await ledger.settle(settlement('req_1', 1n))).toMatchObject({ state: 'charged' })
+  await lossOf(ledger)
 })
 
 /** Writes random bytes over the middle of a file, over which a gateway has no lock. */
