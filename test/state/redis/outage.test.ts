@@ -192,6 +192,8 @@ describe('when Redis is killed', () => {
     const first = await open(server.url, { outbox })
     await pay(first.ledger)
     await admit(first.ledger, 'req_1', 5n)
+    // A server that is killed before has lost the top-up, and its ledger is in doubt.
+    await server.wholeFile()
     await server.kill()
     await first.ledger.settle(settlement('req_1', 3n))
     await first.close()
