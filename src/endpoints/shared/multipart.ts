@@ -3,6 +3,7 @@
  * name of a field alone decides whether it is a file, so that a file without a file name stays binary.
  */
 import { isUtf8 } from 'node:buffer'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import busboy from 'busboy'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { firstBytes, mediaTypeOf, mediaTypeOfName, UNKNOWN_TYPE, fileTooLarge } from './media.ts'
@@ -238,6 +239,9 @@ const MAX_TEXTS_BYTES = 4 * 1024 * 1024
 const MANY = 1024
 const SMALL_BYTES = 1024
 
+/** Turns of the event loop within which a parser closes that has all bytes. */
+const MOST_TURNS = 100
+
 /**
  * Takes a form piece by piece and keeps its parts. Must be destroyed in the end, also after an error.
  *
@@ -294,7 +298,7 @@ class MultipartParser {
     this.#ended = true
     this.#parser.end()
     this.#check()
-    await this.#closed
+    await this.#closing()
     this.#check()
     if (this.#boundaries.count - 1 > this.#parts.length) throw malformed(NO_HEAD)
     return this.#parts
@@ -302,6 +306,14 @@ class MultipartParser {
 
   destroy(): void {
     this.#parser.destroy()
+  }
+
+  /** busboy never closes where a boundary cuts off the head of a part. All bytes are there, so what is to come comes within few turns. */
+  async #closing(): Promise<void> {
+    let isClosed = false
+    void this.#closed.then(() => (isClosed = true))
+    for (let turns = 0; !isClosed && turns < MOST_TURNS; turns++) await nextTurn()
+    if (!isClosed) this.#fail(malformed(NO_HEAD))
   }
 
   #check(): void {

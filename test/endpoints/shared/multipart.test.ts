@@ -206,6 +206,17 @@ describe('a form', () => {
     )
   })
 
+  it('is refused where a boundary cuts off the head of a part, in whatever pieces it comes', async () => {
+    const file = 'Content-Disposition: form-data; name="file"; filename="f"\r\n\r\n'
+    const open = `--${BOUNDARY}\r\n`
+    const form = Buffer.from(
+      `${open}${file}--\r\n${open}Content-Disposition: form-data;\r\n${open} name="file"; filename="f"\r\n\r\n--\r\n--${BOUNDARY}--\r\n`,
+    )
+    for (let at = 1; at < form.length; at++) {
+      await expect(read(cut(form, [at]))).rejects.toMatchObject({ code: 'invalid_multipart' })
+    }
+  })
+
   it('written by the platform is read back', async () => {
     const sent = new FormData()
     sent.append('prompt', 'é "quoted"\r\n☃')
