@@ -242,6 +242,11 @@ const SMALL_BYTES = 1024
 /** Turns of the event loop within which a parser closes that has all bytes. */
 const MOST_TURNS = 100
 
+async function turnsPassed(): Promise<false> {
+  for (let turns = 0; turns < MOST_TURNS; turns++) await nextTurn()
+  return false
+}
+
 /**
  * Takes a form piece by piece and keeps its parts. Must be destroyed in the end, also after an error.
  *
@@ -310,9 +315,7 @@ class MultipartParser {
 
   /** busboy never closes where a boundary cuts off the head of a part. All bytes are there, so what is to come comes within few turns. */
   async #closing(): Promise<void> {
-    let isClosed = false
-    void this.#closed.then(() => (isClosed = true))
-    for (let turns = 0; !isClosed && turns < MOST_TURNS; turns++) await nextTurn()
+    const isClosed = await Promise.race([this.#closed.then(() => true), turnsPassed()])
     if (!isClosed) this.#fail(malformed(NO_HEAD))
   }
 
