@@ -162,8 +162,9 @@ function isReportedOnly({ vendor_usd: byVendor, ...others }: Prices): boolean {
 
 /** Whether anything of a line can cost something. A call of a model is a quantity itself. */
 function hasQuantities(source: UsageLine['source'], usage: Usage): boolean {
+  if (source === 'model') return true
   const { request: _, ...quantities } = quantitiesOf(usage)
-  return source === 'model' || Object.values(quantities).some((count) => count > 0)
+  return Object.values(quantities).some((count) => count > 0)
 }
 
 /** The bill of one line of plain usage; undefined for any other. */
