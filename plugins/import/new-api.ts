@@ -69,7 +69,11 @@ function read({ tables, accept, listed }: Installation): Migration {
 
 function sayOptions(ratios: Ratios, say: Say): void {
   for (const group of ratios.unequalGroups()) {
-    say('lost', `options: GroupRatio.${group}`, 'a model has one price here, whoever asks')
+    say(
+      'lost',
+      `options: GroupRatio.${group}`,
+      'a model has one price here for all keys; price lists of accounts can differ',
+    )
   }
   for (const [name, nearest] of Object.entries(REFUSING)) {
     if (ratios.option(name) === 'true') say('wider', `options: ${name}`, nearest)

@@ -154,7 +154,7 @@ describe('ratios of new-api', () => {
     expect(notes).toContainEqual({
       harm: 'lost',
       where: 'options: GroupRatio.vip',
-      message: 'a model has one price here, whoever asks',
+      message: 'a model has one price here for all keys; price lists of accounts can differ',
     })
   })
 })
