@@ -71,7 +71,9 @@ interface Setting {
 }
 
 async function open(url: string): Promise<Setting> {
-  const { ledger, records } = await openRedis({ url, outbox: join(folder, 'outbox'), log: SILENT })
+  // Each server holds another ledger, and a gateway remembers beside its outbox which one it has used.
+  const outbox = mkdtempSync(join(folder, 'outbox-'))
+  const { ledger, records } = await openRedis({ url, outbox, log: SILENT })
   for (const account of ACCOUNTS) {
     await ledger.topUp({ account, amount: MAX_AMOUNT, reference: 'first' })
     await ledger.limits(account, 'key', LIMITS, 1)
