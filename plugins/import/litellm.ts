@@ -52,7 +52,7 @@ function read({ config: raw, tables, accept, listed }: Installation): Migration 
     ...(cache && { answers: cache.section }),
     ...(sinks.length > 0 && { sinks }),
   }
-  const { accounts, keys } = mapKeys({ tables, names: models.names, accept, say })
+  const { accounts, teams, keys } = mapKeys({ tables, names: models.names, accept, say })
   const named = variablesIn([config.providers, sinks, cache?.section ?? {}])
   return {
     config,
@@ -62,6 +62,7 @@ function read({ config: raw, tables, accept, listed }: Installation): Migration 
       (name) => !settings.env.has(name),
     ),
     accounts,
+    teams,
     keys,
     notes,
   }

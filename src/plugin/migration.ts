@@ -60,6 +60,15 @@ export interface MigratedAccount {
   readonly credit?: string
 }
 
+/** A team to create. */
+export interface MigratedTeam {
+  readonly account: string
+  readonly name: string
+  readonly disabled: boolean
+  /** Members of the admin API. */
+  readonly settings: Readonly<Record<string, unknown>>
+}
+
 /** A key to create. */
 export interface MigratedKey {
   readonly account: string
@@ -86,6 +95,8 @@ export interface Migration {
   /** Further variables that the configuration reads. */
   readonly needs: readonly string[]
   readonly accounts: ReadonlyMap<string, MigratedAccount>
+  /** Teams by their ids. */
+  readonly teams?: ReadonlyMap<string, MigratedTeam>
   readonly keys: readonly MigratedKey[]
   readonly notes: readonly MigrationNote[]
 }

@@ -1,6 +1,11 @@
 /** Rows of LiteLLM's table of keys as accounts and keys. No key can do here what it could not do there. */
 import { hash } from 'node:crypto'
-import type { MigratedAccount, MigratedKey, MigrationRow } from '../../../src/plugin.ts'
+import type {
+  MigratedAccount,
+  MigratedKey,
+  MigratedTeam,
+  MigrationRow,
+} from '../../../src/plugin.ts'
 import { both, type AllowedNames, type SourceNames } from './names.ts'
 import {
   flagOf,
@@ -13,7 +18,7 @@ import {
   type Raw,
   type Say,
 } from '../shared/values.ts'
-import { readDecimal, roundDown, writeDecimal } from '../shared/decimal.ts'
+import { readBudget, settingsOf, type ImportedLimit } from './limits.ts'
 
 /** What keys are mapped with. */
 interface KeyOptions {
@@ -28,10 +33,11 @@ interface KeyOptions {
 /** What a table of keys becomes. */
 interface Keys {
   readonly accounts: ReadonlyMap<string, MigratedAccount>
+  readonly teams: ReadonlyMap<string, MigratedTeam>
   readonly keys: readonly MigratedKey[]
 }
 
-/** Columns that say who owns the key, in the order in which one of them names the account. */
+/** Columns that say who owns the key. Its organization, or without a team its user, is its account. */
 const OWNERS = [
   ['team_id', 'team', 'teams'],
   ['organization_id', 'org', 'organizations'],
@@ -51,6 +57,13 @@ const MAPPED: ReadonlySet<string> = new Set([
   'max_budget',
   'budget_duration',
   'budget_id',
+  'tpm_limit',
+  'tpd_limit',
+  'rpd_limit',
+  'budget_limits',
+  'model_max_budget',
+  'model_rpm_limit',
+  'model_tpm_limit',
   'team_id',
   'organization_id',
   'user_id',
@@ -60,10 +73,20 @@ const HARMLESS =
   /^(metadata|spend|total_spend|model_spend|soft_budget|soft_budget_cooldown|budget_reset_at|rotation_.+|auto_rotate|(last|key)_rotation_at|(created|updated|settings_updated|last_active|last_refreshed)(_at|_by)?|last_active_at|tags|models_alias)$/
 /** Columns of owners that restrict nothing, or are read. */
 const KNOWN_OF_OWNERS =
-  /^(team_id|team_alias|organization_id|organization_alias|user_id|user_alias|user_email|user_role|sso_user_id|password|teams|organization_memberships|budget_id|models|blocked|rpm_limit|max_parallel_requests|max_budget|budget_duration|admins|members|members_with_roles|team_member_permissions|model_id|default_team_member_models|allow_team_guardrail_config|invitation_.+|policies_attached)$/
+  /^(team_id|team_alias|organization_id|organization_alias|user_id|user_alias|user_email|user_role|sso_user_id|password|teams|organization_memberships|budget_id|models|blocked|rpm_limit|tpm_limit|tpd_limit|rpd_limit|max_parallel_requests|max_budget|budget_duration|budget_limits|model_max_budget|model_rpm_limit|model_tpm_limit|admins|members|members_with_roles|team_member_permissions|model_id|default_team_member_models|allow_team_guardrail_config|invitation_.+|policies_attached)$/
 /** The same within `metadata`. */
 const RESTRICTING_METADATA =
   /(_limit|_limits|budget|guardrails|policies|allowed_.*|.*_permissions?|disable_.*)$/
+/** Columns of counts. */
+const COUNTS = {
+  rpm_limit: { unit: 'requests', window: 'minute' },
+  max_parallel_requests: { unit: 'concurrent' },
+  tpm_limit: { unit: 'tokens', window: 'minute' },
+  tpd_limit: { unit: 'tokens', window: 'day' },
+  rpd_limit: { unit: 'requests', window: 'day' },
+} as const
+/** Limits by model, which LiteLLM keeps in `metadata` as well. */
+const MODEL_LIMITS = ['model_rpm_limit', 'model_tpm_limit', 'model_max_budget']
 const NO_RESTRICTION = 'keys here have no such restriction'
 const NAME_LENGTH = 200
 /** What LiteLLM keeps of a secret for lists. */
@@ -74,6 +97,7 @@ const HEX = /^[0-9a-f]{64}$/i
 export function mapKeys(options: KeyOptions): Keys {
   const { tables, say } = options
   const accounts = new Map<string, MigratedAccount>()
+  const teams = new Map<string, MigratedTeam>()
   const keys: MigratedKey[] = []
   const columns = new Map<string, number>()
   const seen = new Map<string, number>()
@@ -91,9 +115,14 @@ export function mapKeys(options: KeyOptions): Keys {
       continue
     }
     seen.set(sha256, number)
-    const [account, accountName] = accountOf(row)
     const reader = new RowReader(number, options)
+    const [account, accountName] = accountOf(row, reader.teamOf(row))
     const settings = reader.settings(row)
+    if (reader.team) {
+      const [id, team] = reader.team
+      if (!teams.has(id)) teams.set(id, { account, ...team })
+      settings.team_id = id
+    }
     // The limits of an owner hold for all of its keys together.
     accounts.set(
       account,
@@ -120,7 +149,7 @@ export function mapKeys(options: KeyOptions): Keys {
     const message = `not mapped, set in ${count === 1 ? '1 row' : `${count} rows`}`
     say('none', `keys: ${column}`, message)
   }
-  return { accounts, keys }
+  return { accounts, teams, keys }
 }
 
 /** Reads the settings of one row. */
@@ -129,6 +158,8 @@ class RowReader {
   isDisabled = false
   /** Limits of the owner, as settings of the account. */
   ofAccount: Record<string, unknown> = {}
+  /** The team of the key, by its id. */
+  team: readonly [id: string, team: Omit<MigratedTeam, 'account'>] | undefined
   readonly #row: number
   readonly #options: KeyOptions
   readonly #groups: ReadonlyMap<string, readonly string[]>
@@ -145,8 +176,19 @@ class RowReader {
     )
   }
 
+  /** The row of its team. */
+  teamOf(row: Raw): MigrationRow | undefined {
+    const id = textOf(row.team_id)
+    if (id === undefined || isUnset(id)) return undefined
+    return this.#options.tables.get('teams')?.find((one) => textOf(one.team_id) === id)
+  }
+
   settings(row: Raw): Record<string, unknown> {
-    const limits = this.#withBudget(row)
+    const metadata = rawOf(unpacked(row.metadata))
+    const ofModels = Object.fromEntries(
+      MODEL_LIMITS.flatMap((name) => (isUnset(metadata[name]) ? [] : [[name, metadata[name]]])),
+    )
+    const limits = { ...ofModels, ...this.#withBudget(row) }
     const settings = this.#limits(limits)
     const own = this.#own(row)
     const allowed = this.#owners(row).reduce(both, own)
@@ -164,7 +206,8 @@ class RowReader {
       if (MAPPED.has(name) || HARMLESS.test(name) || isUnset(value)) continue
       this.#restricts(name, NO_RESTRICTION)
     }
-    for (const [name, value] of Object.entries(rawOf(unpacked(row.metadata)))) {
+    for (const [name, value] of Object.entries(metadata)) {
+      if (name in ofModels) continue
       if (RESTRICTING_METADATA.test(name) && !isUnset(value)) {
         this.#restricts(`metadata.${name}`, NO_RESTRICTION)
       }
@@ -172,20 +215,62 @@ class RowReader {
     return settings
   }
 
-  /** Rates and budget of a key or an owner. */
+  /** Rates and budgets of a key or an owner. */
   #limits(limits: Raw): Record<string, unknown> {
-    const settings: Record<string, unknown> = {}
-    this.#count(limits, 'rpm_limit', settings, 'rpm_limit')
-    this.#count(limits, 'max_parallel_requests', settings, 'concurrency_limit')
-    const budget: Budget = readBudget({
-      most: limits.max_budget,
-      duration: limits.budget_duration,
-      spend: limits.spend,
-    })
+    const list: ImportedLimit[] = []
+    for (const [column, kind] of Object.entries(COUNTS)) this.#count(limits, column, kind, list)
+    const budgets: Raw[] = [
+      { max_budget: limits.max_budget, budget_duration: limits.budget_duration },
+      ...(isUnset(limits.budget_limits) ? [] : this.#rows(limits.budget_limits, 'budget_limits')),
+    ]
+    for (const budget of budgets) this.#budget({ ...budget, spend: limits.spend }, list)
+    for (const [column, unit] of [
+      ['model_rpm_limit', 'requests'],
+      ['model_tpm_limit', 'tokens'],
+    ] as const) {
+      for (const [name, value] of this.#ofModels(limits, column)) {
+        const models = this.#idsOf(name, column)
+        const kind = { unit, window: 'minute', ...(models && { models }) } as const
+        if (models) this.#count({ [column]: value }, column, kind, list)
+      }
+    }
+    for (const [name, value] of this.#ofModels(limits, 'model_max_budget')) {
+      const models = this.#idsOf(name, 'model_max_budget')
+      const one = typeof value === 'object' ? rawOf(value) : { max_budget: value }
+      const { budget_limit, time_period, max_budget = budget_limit } = one
+      const { budget_duration = time_period } = one
+      if (models) this.#budget({ max_budget, budget_duration, spend: limits.spend }, list, models)
+    }
+    return settingsOf(list)
+  }
+
+  #budget(row: Raw, list: ImportedLimit[], models?: readonly string[]): void {
+    const { max_budget: most, budget_duration: duration, spend } = row
+    const budget = readBudget({ most, duration, spend })
     if ('problem' in budget) this.#restricts(budget.column, budget.problem)
-    if ('cap' in budget) settings.spend_cap = budget.cap
+    if ('cap' in budget) list.push({ ...budget.cap, ...(models && { models }) })
     if (budget.remark) this.#say('differs', 'max_budget', budget.remark)
-    return settings
+  }
+
+  #rows(value: unknown, column: string): Raw[] {
+    const list = unpacked(value)
+    if (Array.isArray(list)) return list.map(rawOf)
+    this.#restricts(column, 'not a list of budgets')
+    return []
+  }
+
+  #ofModels(limits: Raw, column: string): [name: string, value: unknown][] {
+    if (isUnset(limits[column])) return []
+    return Object.entries(rawOf(unpacked(limits[column])))
+  }
+
+  /** The ids of the models of a name; undefined where it means none, which is said. */
+  #idsOf(name: string, column: string): readonly string[] | undefined {
+    const allowed = this.#options.names.allowedBy([name], () => {})
+    const ids = allowed && this.#options.names.idsOf(allowed)
+    if (ids && ids.length > 0) return ids
+    this.#restricts(column, `${JSON.stringify(name)} is no model of the configuration`)
+    return undefined
   }
 
   /** What the owners of the key allow. */
@@ -196,19 +281,45 @@ class RowReader {
       }
     }
     const isOfTeam = !isUnset(row.team_id)
-    const [owner] = OWNERS.find(([column]) => !isUnset(row[column])) ?? []
+    const ofTeam = this.teamOf(row)?.organization_id
+    const owners: Raw = { ...row, ...(isUnset(row.organization_id) && { organization_id: ofTeam }) }
     return OWNERS.flatMap(([column, , table]): AllowedNames[] => {
-      const id = textOf(row[column])
+      const id = textOf(owners[column])
       // The limits of a person do not hold for keys of a team.
       if (id === undefined || isUnset(id) || (column === 'user_id' && isOfTeam)) return []
       const found = this.#options.tables.get(table)?.find((one) => textOf(one[column]) === id)
-      if (column === 'team_id') {
-        this.#restricts(column, 'what the team may do holds too, and there are no teams here')
-        if (found) return [this.#ofOwner(found, column, false)]
-      } else if (found) return [this.#ofOwner(found, column, column === owner)]
-      else this.#restricts(column, `its row is not in a table of ${table}`)
-      return []
+      if (!found) {
+        this.#restricts(column, `its row is not in a table of ${table}`)
+        return []
+      }
+      if (column === 'team_id') return [this.#ofTeam(found, id)]
+      const isAccount = column === 'organization_id' || isUnset(owners.organization_id)
+      return [this.#ofOwner(found, column, isAccount)]
     })
+  }
+
+  /** @returns what the team allows */
+  #ofTeam(found: MigrationRow, id: string): AllowedNames {
+    const limits = this.#withBudget(found)
+    const allowed = this.#allowedBy(found.models, 'models')
+    const models = allowed && this.#options.names.idsOf(allowed)
+    const settings = this.#limits(limits)
+    if (models && models.length > 0) settings.models = models
+    this.#unknown(limits, 'teams here have no such restriction, and the team of the key has')
+    const name = `LiteLLM team ${printable(found.team_alias) ?? printable(id)}`.slice(
+      0,
+      NAME_LENGTH,
+    )
+    const disabled = flagOf(found.blocked)
+    this.team = [idOf(`litellm-${id}`, id), { name, disabled, settings }]
+    return allowed
+  }
+
+  #unknown(limits: Raw, why: string): void {
+    for (const [name, value] of Object.entries(limits)) {
+      if (KNOWN_OF_OWNERS.test(name) || HARMLESS.test(name) || isUnset(value)) continue
+      this.#restricts(name, why)
+    }
   }
 
   /** @param isAccount whether the account is made of this owner, and takes its limits */
@@ -218,21 +329,12 @@ class RowReader {
       this.#say('locked', column, 'its owner is blocked: the key is created disabled')
     }
     const limits = this.#withBudget(found)
-    // A team has been named as a whole.
-    if (column !== 'team_id') {
-      const settings = this.#limits(limits)
-      if (isAccount) this.ofAccount = settings
-      else if (Object.keys(settings).length > 0) {
-        this.#restricts(column, 'its limits hold too, and a key has one account here')
-      }
-      for (const [name, value] of Object.entries(limits)) {
-        if (KNOWN_OF_OWNERS.test(name) || HARMLESS.test(name) || isUnset(value)) continue
-        this.#restricts(
-          name,
-          'accounts here have no such restriction, and the owner of the key has',
-        )
-      }
+    const settings = this.#limits(limits)
+    if (isAccount) this.ofAccount = settings
+    else if (Object.keys(settings).length > 0) {
+      this.#restricts(column, 'its limits hold too, and a key has one account here')
     }
+    this.#unknown(limits, 'accounts here have no such restriction, and the owner of the key has')
     return this.#allowedBy(found.models, 'models')
   }
 
@@ -274,11 +376,17 @@ class RowReader {
     return { ...row, ...Object.fromEntries(limits) }
   }
 
-  #count(row: Raw, column: string, settings: Record<string, unknown>, name: string): void {
+  #count(
+    row: Raw,
+    column: string,
+    kind: Omit<ImportedLimit, 'value'>,
+    list: ImportedLimit[],
+  ): void {
     if (isUnset(row[column])) return
-    const count = numberOf(row[column])
-    if (count !== undefined && Number.isSafeInteger(count) && count >= 1) settings[name] = count
-    else this.#restricts(column, 'not a whole number of at least 1')
+    const value = numberOf(row[column])
+    if (value !== undefined && Number.isSafeInteger(value) && value >= 1) {
+      list.push({ ...kind, value })
+    } else this.#restricts(column, 'not a whole number of at least 1')
   }
 
   /** The names that a list allows. */
@@ -352,65 +460,26 @@ function startOf(row: Raw): { start?: string } {
   return shown !== undefined && ABBREVIATED.test(shown) ? { start: shown } : {}
 }
 
-/** The id of the row's account, and its name. */
-function accountOf(row: Raw): readonly [id: string, name: string] {
-  for (const [column, kind] of OWNERS) {
-    const owner = textOf(row[column])
+/** The id of the row's account, and its name. @param team the row of its team */
+function accountOf(row: Raw, team: MigrationRow | undefined): readonly [id: string, name: string] {
+  const organization = isUnset(row.organization_id) ? team?.organization_id : row.organization_id
+  const isOfTeam = !isUnset(row.team_id)
+  for (const [kind, value] of [
+    ['org', organization],
+    ['user', isOfTeam ? undefined : row.user_id],
+  ] as const) {
+    const owner = textOf(value)
     if (owner === undefined || isUnset(owner)) continue
-    const wished = `litellm-${kind}-${owner}`
-    const id = wished.toLowerCase().replaceAll(/[^a-z0-9_-]/g, '-')
     const name = `LiteLLM ${kind} ${printable(owner)}`.slice(0, NAME_LENGTH)
-    if (id === wished && id.length <= 64) return [id, name]
-    const digest = hash('sha256', owner).slice(0, 8)
-    return [`${id.slice(0, 64 - 1 - digest.length)}-${digest}`, name]
+    return [idOf(`litellm-${kind}-${owner}`, owner), name]
   }
   return ['litellm', 'LiteLLM']
 }
 
-// Budgets as spend caps.
-
-/** The cap for a budget, or why there is none, and what else is to be said. */
-type Budget = { readonly remark?: string } & (
-  | { readonly cap: { readonly usd: string; readonly scope: string } }
-  | { readonly column: string; readonly problem: string }
-  | { readonly none: true }
-)
-
-/** Calendar windows by durations that are as long. */
-const SCOPES: Readonly<Record<string, string>> = {
-  '1d': 'day',
-  '24h': 'day',
-  '30d': 'month',
-  '1mo': 'month',
-}
-/** Fractional digits of amounts. */
-const DIGITS = 12
-/** The most that a cap can be, USD. */
-const HIGHEST = readDecimal('4000000')!
-
-/**
- * Reads a budget. One for all time becomes what is left of it, because the ledger begins at zero and has real charges only.
- * @param given `max_budget`, `budget_duration` and `spend`, as they are
- */
-function readBudget(given: {
-  readonly most: unknown
-  readonly duration: unknown
-  readonly spend: unknown
-}): Budget {
-  if (isUnset(given.most)) return { none: true }
-  const most = readDecimal(textOf(given.most) ?? '')
-  if (most === undefined) return { column: 'max_budget', problem: 'not an amount of USD' }
-  const duration = isUnset(given.duration) ? undefined : textOf(given.duration)
-  const scope = duration === undefined ? 'lifetime' : SCOPES[duration]
-  if (scope === undefined) {
-    const problem = 'caps here are for a day, a month or a lifetime'
-    return { column: 'budget_duration', problem }
-  }
-  const spent = duration === undefined ? (readDecimal(textOf(given.spend) ?? '0') ?? most) : 0n
-  const left = roundDown(most > spent ? most - spent : 0n, DIGITS)
-  if (left === 0n) return { column: 'max_budget', problem: 'nothing is left of it' }
-  if (left > HIGHEST) return { column: 'max_budget', problem: 'more than a cap can be here' }
-  const cap = { usd: writeDecimal(left, DIGITS)!, scope }
-  if (scope === 'lifetime') return { cap }
-  return { cap, remark: `a cap by the ${scope} in UTC; the running one starts anew` }
+/** A wished id, with a digest where it cannot be one. */
+function idOf(wished: string, owner: string): string {
+  const id = wished.toLowerCase().replaceAll(/[^a-z0-9_-]/g, '-')
+  if (id === wished && id.length <= 64) return id
+  const digest = hash('sha256', owner).slice(0, 8)
+  return `${id.slice(0, 64 - 1 - digest.length)}-${digest}`
 }

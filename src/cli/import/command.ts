@@ -248,7 +248,7 @@ function toData(report: Report): object {
     }),
     notes,
     written,
-    applied: applied && { accounts: applied.accounts, keys: applied.keys },
+    applied: applied && { accounts: applied.accounts, teams: applied.teams, keys: applied.keys },
   }
 }
 
@@ -307,9 +307,12 @@ function shortened(value: unknown): unknown {
   return [...value.slice(0, MAX_MODELS), `and ${value.length - MAX_MODELS} more`]
 }
 
-function summaryOf({ accounts, keys }: Applied): string {
+function summaryOf({ accounts, teams, keys }: Applied): string {
   return (
     `Accounts: ${accounts.created} created, ${accounts.same} there already, ${accounts.credited} credited. ` +
+    (teams.created + teams.same > 0
+      ? `Teams: ${teams.created} created, ${teams.same} there already. `
+      : '') +
     `Keys: ${keys.created} created, ${keys.same} there already, ${keys.refused} refused.`
   )
 }
@@ -323,6 +326,7 @@ function count(number: number, noun: string): string {
 /** Counts of what an import has created or found, for its report. */
 interface Applied {
   readonly accounts: { created: number; same: number; credited: number }
+  readonly teams: { created: number; same: number }
   readonly keys: { created: number; same: number; refused: number }
   /** Rows that the gateway has refused, and why. */
   readonly refusals: { readonly row: number; readonly message: string }[]
@@ -338,11 +342,12 @@ interface Applied {
 async function apply(
   admin: Admin,
   source: string,
-  { accounts, keys }: Pick<Migration, 'accounts' | 'keys'>,
+  { accounts, teams = new Map(), keys }: Pick<Migration, 'accounts' | 'teams' | 'keys'>,
   credits: string | undefined,
 ): Promise<Applied> {
   const done: Applied = {
     accounts: { created: 0, same: 0, credited: 0 },
+    teams: { created: 0, same: 0 },
     keys: { created: 0, same: 0, refused: 0 },
     refusals: [],
   }
@@ -360,6 +365,14 @@ async function apply(
     const usd = own ?? credits
     if (usd === undefined) continue
     if (await credit(admin, id, usd, `${source}-import:${id}`)) done.accounts.credited++
+  }
+  const knownTeams = teams.size > 0 ? await idsOf('/teams') : new Set()
+  for (const [id, { account, name, disabled, settings }] of teams) {
+    if (knownTeams.has(id)) done.teams.same++
+    else {
+      await admin.ask('POST', `/accounts/${account}/teams`, { id, name, disabled, ...settings })
+      done.teams.created++
+    }
   }
   for (const key of keys) {
     const outcome = knownKeys.has(key.id) ? 'same' : await create(admin, key)
