@@ -199,18 +199,7 @@ export const ROWS: Readonly<Record<number, Readonly<Record<string, string>>>> = 
 }
 
 /** Rows whose keys are created disabled. */
-export const DISABLED = [
-  11,
-  12,
-  13,
-  14,
-  15,
-  18,
-  19,
-  20,
-  21,
-  ...Array.from({ length: 10 }, (_, n) => 41 + n),
-]
+export const DISABLED = [11, 14, 15, 18, 20, 21, ...Array.from({ length: 10 }, (_, n) => 41 + n)]
 
 /** Fifty rows, as PostgreSQL writes them. */
 export function keysCsv(): string {

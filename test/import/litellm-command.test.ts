@@ -66,7 +66,7 @@ describe('import litellm', () => {
     expect(code).toBe(3)
     expect(err).toMatch(/^\d+ things are not as in LiteLLM; the list names each\.\n$/)
     const [first] = out.split('\n')
-    expect(first).toBe('20 of 21 models served, 1 not (disabled); 50 keys: 31 active, 19 disabled')
+    expect(first).toBe('20 of 21 models served, 1 not (disabled); 50 keys: 34 active, 16 disabled')
     const count = Number(/^\d+/.exec(err)![0])
     const headings = [...out.matchAll(/^[A-Z][^\n]* \((\d+)\):$/gm)]
     expect(headings.reduce((sum, [, number]) => sum + Number(number), 0)).toBe(count)
@@ -107,7 +107,7 @@ describe('import litellm', () => {
     const where = { cwd, env: { SLUICEGATE_ADMIN_TOKEN: token } }
     const first = await call(command, where)
     expect(first.code).toBe(3)
-    expect(first.out).toContain('Accounts: 9 created, 0 there already, 9 credited.')
+    expect(first.out).toContain('Accounts: 3 created, 0 there already, 3 credited.')
     expect(first.out).toContain('Keys: 50 created, 0 there already, 0 refused.')
     expectNoSecret(first.out + first.err)
 
@@ -118,11 +118,11 @@ describe('import litellm', () => {
     }
     const before = await state()
     const again = await call(command, where)
-    expect(again.out).toContain('Accounts: 0 created, 9 there already, 0 credited.')
+    expect(again.out).toContain('Accounts: 0 created, 3 there already, 0 credited.')
     expect(again.out).toContain('Keys: 0 created, 50 there already, 0 refused.')
     expect(await state()).toEqual(before)
     const more = command.map((word) => (word === '25.00' ? '30.00' : word))
-    expect((await call(more, where)).out).toContain('9 there already, 0 credited.')
+    expect((await call(more, where)).out).toContain('3 there already, 0 credited.')
     expect(await state()).toEqual(before)
 
     // Every raw key is known, by its hash alone.
@@ -163,6 +163,14 @@ describe('import litellm', () => {
     expect(await limits(8)).toMatchObject({ spend_cap_usd: 1.5, spend_cap_scope: 'day' })
     expect(await limits(10)).toMatchObject({ expires_at: '2999-01-31T10:00:00.000Z' })
     expect(await limits(17)).toMatchObject({ spend_cap_usd: 3.25, rpm_limit: 7 })
+    const named = async (row: number) =>
+      (await limits(row)).limits.map((one: { limit: string; value: unknown }) => [
+        one.limit.replace(/\.[0-9a-f]{8}$/, '.models'),
+        one.value,
+      ])
+    expect(await named(12)).toContainEqual(['key.tokens.minute', 100_000])
+    expect(await named(13)).toContainEqual(['key.cap.week', '1'])
+    expect(await named(19)).toContainEqual(['key.rpm.models', 1])
     const { keys } = await state()
     const plain = keys.find((key: { name: string }) => key.name === 'Plain, "quoted" key')
     expect([plain.start, plain.account_id]).toEqual(['sk-...0001', 'litellm-user-default_user_id'])
@@ -178,26 +186,26 @@ describe('import litellm', () => {
     expect(report.summary).toMatch(/^20 of 21 models served/)
     expect(Object.keys(models)).toHaveLength(21)
     expect(models['google/gemini-flash'].pricing.prompt).toBe('0.00000075')
-    expect([keys.length, accounts.length, variables.length]).toEqual([50, 9, 6])
+    expect([keys.length, accounts.length, variables.length]).toEqual([50, 3, 6])
     expect(notes).toContainEqual({
       harm: 'locked',
-      where: 'keys row 12: tpm_limit',
+      where: 'keys row 20: permissions',
       message: 'keys here have no such restriction: the key is created disabled',
-      remedy: 'decide, then "keys enable"; or repeat with --accept tpm_limit',
+      remedy: 'decide, then "keys enable"; or repeat with --accept permissions',
     })
     expect([written, applied]).toEqual([[], undefined])
   })
 
   it('creates keys without restrictions that are accepted by name', async () => {
     const cwd = await source()
-    const accept = ['--accept', 'tpm_limit,metadata.model_rpm_limit']
+    const accept = ['--accept', 'permissions,budget_id']
     const { out } = await call(['import', 'litellm', ...FILES, ...accept, '--json'], { cwd })
     const disabled = JSON.parse(out).keys.filter((key: { disabled: boolean }) => key.disabled)
     expect(disabled.map(({ row }: { row: number }) => row)).toEqual(
-      DISABLED.filter((row) => row !== 12 && row !== 19),
+      DISABLED.filter((row) => row !== 18 && row !== 20),
     )
     const note = JSON.parse(out).notes.find(
-      (one: { where: string }) => one.where === 'keys row 12: tpm_limit',
+      (one: { where: string }) => one.where === 'keys row 20: permissions',
     )
     expect(note.harm).toBe('wider')
   })

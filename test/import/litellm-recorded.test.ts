@@ -92,16 +92,15 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'whisper-1',
   ],
   'sk-invented-helper-08': ['gpt-4o', 'claude-sonnet'],
+  'sk-invented-web-01': ['gpt-4o', 'gpt-4o-mini', 'claude-haiku', 'text-embedding-3-small'],
+  'sk-invented-research-10': ['gpt-5.4', 'gpt-5.4-pro', 'claude-sonnet', 'draw'],
 }
+/** A key of a blocked team, an expired one, one with other names of models, and one of an unknown user. */
 const NOT_WORKING = [
-  'sk-invented-web-01',
-  'sk-invented-batch-02',
-  'sk-invented-ci-03',
   'sk-invented-pilot-04',
   'sk-invented-contractor-05',
   'sk-invented-swapped-06',
   'sk-invented-laptop-09',
-  'sk-invented-research-10',
 ]
 const ADMIN = 'admin-token-of-the-migration'
 
@@ -142,7 +141,7 @@ it('a recorded LiteLLM proxy is served as the first line says', async (context) 
   const imported = await call([...command, ...prices, ...out], { cwd })
   expect(imported.code, imported.err).toBe(3)
   const { summary, needs } = JSON.parse(imported.out)
-  expect(summary).toBe('21 of 23 models served, 2 not (no price); 10 keys: 3 active, 7 disabled')
+  expect(summary).toBe('21 of 23 models served, 2 not (no price); 10 keys: 8 active, 2 disabled')
   expect(imported.out).not.toContain('not-a-real-key')
 
   const upstream = await startUpstream()
@@ -219,4 +218,14 @@ it('a recorded LiteLLM proxy is served as the first line says', async (context) 
   }
   const helper = await ask(url, 'sk-invented-helper-08', '/v1/key')
   expect(helper.json.data).toMatchObject({ spend_cap_usd: 33.75, spend_cap_scope: 'lifetime' })
+  const limitsOf = async (key: string) => {
+    const { limits } = (await ask(url, key, '/v1/key')).json.data
+    return limits.map((one: { limit: string; value: unknown }) => `${one.limit} ${one.value}`)
+  }
+  expect(await limitsOf('sk-invented-ci-03')).toEqual(
+    expect.arrayContaining(['key.cap.week 25', 'team.cap.week 100']),
+  )
+  expect(await limitsOf('sk-invented-batch-02')).toEqual(
+    expect.arrayContaining(['key.tokens.minute 200000', 'team.tokens.minute 500000']),
+  )
 }, 120_000)

@@ -104,19 +104,19 @@ function listOf(random: Random): string[] {
   return Array.from({ length: 1 + random(4) }, () => pick(random, ELEMENTS))
 }
 
-/** A restriction that LiteLLM has and a reference model would have to count: such a key must not work here. */
+/** Restrictions that have no counterpart: such a key must not work here. */
 const RESTRICTIONS = [
-  { tpm_limit: '100' },
-  { tpd_limit: '100' },
   { rpm_limit: '0' },
-  { model_max_budget: '{"gpt-4o":{"budget_limit":1,"time_period":"1d"}}' },
+  { tpm_limit: '1.5' },
+  { model_rpm_limit: '{"gone":1}' },
   { budget_limits: '[{"max_budget":1,"budget_duration":"1h"}]' },
-  { max_budget: '1', budget_duration: '7d' },
+  { max_budget: '1', budget_duration: '6h' },
   { max_budget: '1', spend: '2' },
   { max_budget: '0' },
   { allowed_routes: '{/models}' },
   { permissions: '{"a":true}' },
-  { metadata: '{"model_rpm_limit":{"gpt-4o":1}}' },
+  { metadata: '{"model_rpm_limit":{"gone":1}}' },
+  { metadata: '{"tag_rpm_limit":{"x":1}}' },
   { config: '{"a":1}' },
   { router_settings: '{"fallbacks":[]}', a_new_limit: '5' },
   { team_id: 'red' },

@@ -76,7 +76,7 @@ const KNOWN_OF_OWNERS =
   /^(team_id|team_alias|organization_id|organization_alias|user_id|user_alias|user_email|user_role|sso_user_id|password|teams|organization_memberships|budget_id|models|blocked|rpm_limit|tpm_limit|tpd_limit|rpd_limit|max_parallel_requests|max_budget|budget_duration|budget_limits|model_max_budget|model_rpm_limit|model_tpm_limit|admins|members|members_with_roles|team_member_permissions|model_id|default_team_member_models|allow_team_guardrail_config|invitation_.+|policies_attached)$/
 /** The same within `metadata`. */
 const RESTRICTING_METADATA =
-  /(_limit|_limits|budget|guardrails|policies|allowed_.*|.*_permissions?|disable_.*)$/
+  /(_limit|_limits|budget|budget_id|guardrails|policies|allowed_.*|.*_permissions?|disable_.*)$/
 /** Columns of counts. */
 const COUNTS = {
   rpm_limit: { unit: 'requests', window: 'minute' },
@@ -116,12 +116,17 @@ export function mapKeys(options: KeyOptions): Keys {
     }
     seen.set(sha256, number)
     const reader = new RowReader(number, options)
-    const [account, accountName] = accountOf(row, reader.teamOf(row))
+    const [owner, accountName] = accountOf(row, reader.teamOf(row))
     const settings = reader.settings(row)
-    if (reader.team) {
-      const [id, team] = reader.team
-      if (!teams.has(id)) teams.set(id, { account, ...team })
+    const { team: [id, team] = [] } = reader
+    if (id !== undefined && team) {
+      if (!teams.has(id)) teams.set(id, { account: owner, ...team })
       settings.team_id = id
+    }
+    // A team is of one account, the organization of its first key.
+    const account = teams.get(id ?? '')?.account ?? owner
+    if (account !== owner) {
+      reader.restricts('organization_id', 'its team is of another organization')
     }
     // The limits of an owner hold for all of its keys together.
     accounts.set(
@@ -184,11 +189,7 @@ class RowReader {
   }
 
   settings(row: Raw): Record<string, unknown> {
-    const metadata = rawOf(unpacked(row.metadata))
-    const ofModels = Object.fromEntries(
-      MODEL_LIMITS.flatMap((name) => (isUnset(metadata[name]) ? [] : [[name, metadata[name]]])),
-    )
-    const limits = { ...ofModels, ...this.#withBudget(row) }
+    const { limits, restrictions } = this.#restrictionsOf(row)
     const settings = this.#limits(limits)
     const own = this.#own(row)
     const allowed = this.#owners(row).reduce(both, own)
@@ -204,15 +205,24 @@ class RowReader {
     this.#expiry(row.expires, settings)
     for (const [name, value] of Object.entries(limits)) {
       if (MAPPED.has(name) || HARMLESS.test(name) || isUnset(value)) continue
-      this.#restricts(name, NO_RESTRICTION)
+      this.restricts(name, NO_RESTRICTION)
     }
-    for (const [name, value] of Object.entries(metadata)) {
-      if (name in ofModels) continue
-      if (RESTRICTING_METADATA.test(name) && !isUnset(value)) {
-        this.#restricts(`metadata.${name}`, NO_RESTRICTION)
-      }
-    }
+    for (const name of restrictions) this.restricts(name, NO_RESTRICTION)
     return settings
+  }
+
+  /** The limits of a row, those of its budget and of its metadata too, and what else restricts in its metadata. */
+  #restrictionsOf(row: Raw): { readonly limits: Raw; readonly restrictions: readonly string[] } {
+    const metadata = Object.entries(rawOf(unpacked(row.metadata))).filter(
+      ([, value]) => !isUnset(value),
+    )
+    const ofModels = metadata.filter(([name]) => MODEL_LIMITS.includes(name))
+    return {
+      limits: { ...Object.fromEntries(ofModels), ...this.#withBudget(row) },
+      restrictions: metadata
+        .filter(([name]) => !MODEL_LIMITS.includes(name) && RESTRICTING_METADATA.test(name))
+        .map(([name]) => `metadata.${name}`),
+    }
   }
 
   /** Rates and budgets of a key or an owner. */
@@ -247,7 +257,7 @@ class RowReader {
   #budget(row: Raw, list: ImportedLimit[], models?: readonly string[]): void {
     const { max_budget: most, budget_duration: duration, spend } = row
     const budget = readBudget({ most, duration, spend })
-    if ('problem' in budget) this.#restricts(budget.column, budget.problem)
+    if ('problem' in budget) this.restricts(budget.column, budget.problem)
     if ('cap' in budget) list.push({ ...budget.cap, ...(models && { models }) })
     if (budget.remark) this.#say('differs', 'max_budget', budget.remark)
   }
@@ -255,7 +265,7 @@ class RowReader {
   #rows(value: unknown, column: string): Raw[] {
     const list = unpacked(value)
     if (Array.isArray(list)) return list.map(rawOf)
-    this.#restricts(column, 'not a list of budgets')
+    this.restricts(column, 'not a list of budgets')
     return []
   }
 
@@ -269,7 +279,7 @@ class RowReader {
     const allowed = this.#options.names.allowedBy([name], () => {})
     const ids = allowed && this.#options.names.idsOf(allowed)
     if (ids && ids.length > 0) return ids
-    this.#restricts(column, `${JSON.stringify(name)} is no model of the configuration`)
+    this.restricts(column, `${JSON.stringify(name)} is no model of the configuration`)
     return undefined
   }
 
@@ -277,7 +287,7 @@ class RowReader {
   #owners(row: Raw): AllowedNames[] {
     for (const column of ['project_id', 'agent_id']) {
       if (!isUnset(row[column])) {
-        this.#restricts(column, 'its models, budget and rates hold too, and are not read')
+        this.restricts(column, 'its models, budget and rates hold too, and are not read')
       }
     }
     const isOfTeam = !isUnset(row.team_id)
@@ -289,7 +299,7 @@ class RowReader {
       if (id === undefined || isUnset(id) || (column === 'user_id' && isOfTeam)) return []
       const found = this.#options.tables.get(table)?.find((one) => textOf(one[column]) === id)
       if (!found) {
-        this.#restricts(column, `its row is not in a table of ${table}`)
+        this.restricts(column, `its row is not in a table of ${table}`)
         return []
       }
       if (column === 'team_id') return [this.#ofTeam(found, id)]
@@ -300,12 +310,7 @@ class RowReader {
 
   /** @returns what the team allows */
   #ofTeam(found: MigrationRow, id: string): AllowedNames {
-    const limits = this.#withBudget(found)
-    const allowed = this.#allowedBy(found.models, 'models')
-    const models = allowed && this.#options.names.idsOf(allowed)
-    const settings = this.#limits(limits)
-    if (models && models.length > 0) settings.models = models
-    this.#unknown(limits, 'teams here have no such restriction, and the team of the key has')
+    const { settings, allowed } = this.#ofGroup(found, 'teams', 'team')
     const name = `LiteLLM team ${printable(found.team_alias) ?? printable(id)}`.slice(
       0,
       NAME_LENGTH,
@@ -315,11 +320,20 @@ class RowReader {
     return allowed
   }
 
-  #unknown(limits: Raw, why: string): void {
-    for (const [name, value] of Object.entries(limits)) {
-      if (KNOWN_OF_OWNERS.test(name) || HARMLESS.test(name) || isUnset(value)) continue
-      this.#restricts(name, why)
+  /** Limits and models of a team or an account. */
+  #ofGroup(found: MigrationRow, here: 'teams' | 'accounts', there: 'team' | 'owner') {
+    const { limits, restrictions } = this.#restrictionsOf(found)
+    const allowed = this.#allowedBy(found.models, 'models')
+    const models = allowed && this.#options.names.idsOf(allowed)
+    const settings = this.#limits(limits)
+    if (models && models.length > 0) settings.models = models
+    const further = Object.entries(limits).flatMap(([name, value]) =>
+      KNOWN_OF_OWNERS.test(name) || HARMLESS.test(name) || isUnset(value) ? [] : [name],
+    )
+    for (const name of [...further, ...restrictions]) {
+      this.restricts(name, `${here} here have no such restriction, and the ${there} of the key has`)
     }
+    return { settings, allowed }
   }
 
   /** @param isAccount whether the account is made of this owner, and takes its limits */
@@ -328,14 +342,12 @@ class RowReader {
       this.isDisabled = true
       this.#say('locked', column, 'its owner is blocked: the key is created disabled')
     }
-    const limits = this.#withBudget(found)
-    const settings = this.#limits(limits)
+    const { settings, allowed } = this.#ofGroup(found, 'accounts', 'owner')
     if (isAccount) this.ofAccount = settings
-    else if (Object.keys(settings).length > 0) {
-      this.#restricts(column, 'its limits hold too, and a key has one account here')
+    else if (Object.keys(settings).some((name) => name !== 'models')) {
+      this.restricts(column, 'its limits hold too, and a key has one account here')
     }
-    this.#unknown(limits, 'accounts here have no such restriction, and the owner of the key has')
-    return this.#allowedBy(found.models, 'models')
+    return allowed
   }
 
   /** What the lists of the key itself allow. */
@@ -345,7 +357,7 @@ class RowReader {
     const isFromTeam = listOf(models)?.includes('all-team-models') ?? false
     if (isFromTeam) {
       if (isUnset(row.team_id)) {
-        this.#restricts('models', 'all-team-models means models that the row does not tell')
+        this.restricts('models', 'all-team-models means models that the row does not tell')
       }
       return undefined
     }
@@ -367,7 +379,7 @@ class RowReader {
     const budgets = this.#options.tables.get('budgets') ?? []
     const found = budgets.find((budget) => textOf(budget.budget_id) === id)
     if (!found) {
-      this.#restricts('budget_id', 'its budget is in no table')
+      this.restricts('budget_id', 'its budget is in no table')
       return row
     }
     const limits = Object.entries(found).filter(
@@ -386,7 +398,7 @@ class RowReader {
     const value = numberOf(row[column])
     if (value !== undefined && Number.isSafeInteger(value) && value >= 1) {
       list.push({ ...kind, value })
-    } else this.#restricts(column, 'not a whole number of at least 1')
+    } else this.restricts(column, 'not a whole number of at least 1')
   }
 
   /** The names that a list allows. */
@@ -394,7 +406,7 @@ class RowReader {
     if (isUnset(value)) return undefined
     const names = listOf(value)
     if (!names) {
-      this.#restricts(column, 'not a list of models')
+      this.restricts(column, 'not a list of models')
       return new Set()
     }
     return this.#options.names.allowedBy(names, () => {
@@ -415,11 +427,11 @@ class RowReader {
     )
     const at = Date.parse(`${day}T${time}${offset}`)
     if (moment && !Number.isNaN(at)) settings.expires_at = new Date(at).toISOString()
-    else this.#restricts('expires', 'not a moment that can be read')
+    else this.restricts('expires', 'not a moment that can be read')
   }
 
-  /** Something that the source forbids, and that cannot be forbidden here. */
-  #restricts(field: string, why: string): void {
+  /** Notes something that the source forbids, and that cannot be forbidden here. */
+  restricts(field: string, why: string): void {
     if (this.#options.accept.has(field)) {
       this.#say('wider', field, `${why}: accepted without it`)
     } else {

@@ -60,8 +60,6 @@ const WINDOWS: Readonly<Record<string, string>> = {
 }
 /** Fractional digits of amounts. */
 const DIGITS = 12
-/** The most that a cap can be, USD. */
-const HIGHEST = readDecimal('4000000')!
 
 /**
  * Reads a budget. One for all time becomes what is left of it, because the ledger begins at zero and has real charges only.
@@ -84,7 +82,6 @@ export function readBudget(given: {
   const spent = duration === undefined ? (readDecimal(textOf(given.spend) ?? '0') ?? most) : 0n
   const left = roundDown(most > spent ? most - spent : 0n, DIGITS)
   if (left === 0n) return { column: 'max_budget', problem: 'nothing is left of it' }
-  if (left > HIGHEST) return { column: 'max_budget', problem: 'more than a cap can be here' }
   const cap = { unit: 'usd', window, value: writeDecimal(left, DIGITS)! } as const
   if (window === 'lifetime') return { cap }
   return { cap, remark: `a cap by the ${window} in UTC; the running one starts anew` }

@@ -243,6 +243,9 @@ function toData(report: Report): object {
     accounts: [...migration.accounts].map(([id, { name, settings, credit }]) => {
       return { id, name, ...settings, ...(credit !== undefined && { credit }) }
     }),
+    teams: [...(migration.teams ?? [])].map(([id, { account, name, disabled, settings }]) => {
+      return { id, account_id: account, name, disabled, ...settings }
+    }),
     keys: migration.keys.map(({ row, account, id, name, disabled, settings }) => {
       return { row, account_id: account, id, name, disabled, ...settings }
     }),

@@ -14,5 +14,8 @@ writeFileSync(
 )
 const hash = 'ab'.repeat(32)
 mkdirSync('tables', { recursive: true })
-writeFileSync('tables/keys.csv', `token,key_alias,models,tpm_limit\n${hash},laptop,{},1000\n`)
+writeFileSync(
+  'tables/keys.csv',
+  `token,key_alias,models,permissions\n${hash},laptop,{},"{""a"":true}"\n`,
+)
 writeFileSync('tables/budgets.csv', 'budget_id,max_budget\n')

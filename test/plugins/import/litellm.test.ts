@@ -485,7 +485,7 @@ describe('keys', () => {
     const tables = Object.entries({ keys: rows, ...others }).map(([kind, table]) => {
       return [kind, readTable(JSON.stringify(table), `${kind}.json`)] as const
     })
-    const { keys, accounts, notes } = read(config, {
+    const { keys, accounts, teams, notes } = read(config, {
       tables: new Map(tables),
       accept: new Set(accept),
     })
@@ -493,6 +493,7 @@ describe('keys', () => {
     return {
       keys,
       accounts,
+      teams,
       notes: ofKeys.map(({ harm, where, message }) => `${harm} ${where}: ${message}`),
     }
   }
@@ -534,13 +535,18 @@ describe('keys', () => {
     expect(names({ key_alias: 'a\u{1b}[31mb' })).toEqual(['a [31mb', undefined])
   })
 
-  it('belong to the team, else the organization, else the user', () => {
-    const accountOf = (row: object) => keysOf([{ token: hash, ...row }]).keys[0]!.account
-    expect(accountOf({ team_id: 't', organization_id: 'o', user_id: 'u' })).toBe('litellm-team-t')
+  it('belong to the organization, else without a team to the user', () => {
+    const teams = [{ team_id: 't' }, { team_id: 'w', organization_id: 'o' }]
+    const accountOf = (row: object) => {
+      return keysOf([{ token: hash, ...row }], [], { teams }).keys[0]!.account
+    }
+    expect(accountOf({ team_id: 't', organization_id: 'o', user_id: 'u' })).toBe('litellm-org-o')
+    expect(accountOf({ team_id: 'w', user_id: 'u' })).toBe('litellm-org-o')
+    expect(accountOf({ team_id: 't', user_id: 'u' })).toBe('litellm')
     expect(accountOf({ organization_id: 'o', user_id: 'u' })).toBe('litellm-org-o')
     expect(accountOf({ user_id: 'u' })).toBe('litellm-user-u')
     expect(accountOf({})).toBe('litellm')
-    const long = accountOf({ team_id: 'x'.repeat(80) })
+    const long = accountOf({ user_id: 'x'.repeat(80) })
     expect([long.length, /^[a-z0-9_-]+$/.test(long)]).toEqual([64, true])
     const mails = ['kim@example.com', 'Kim@example.com', 'kim-example-com'].map((user_id) => {
       return accountOf({ user_id })
@@ -566,12 +572,42 @@ describe('keys', () => {
         'none keys: spend: not mapped, set in 1 row',
       ],
     })
-    expect(settingsOf({ max_budget: 9e9 }).disabled).toBe(true)
+    expect(cap({ max_budget: 9e9 })).toEqual({ usd: '9000000000', scope: 'lifetime' })
     expect(settingsOf({ max_budget: 'much' }).disabled).toBe(true)
-    expect(settingsOf({ max_budget: 5, budget_duration: '7d' }, ['budget_duration'])).toEqual({
+    expect(settingsOf({ max_budget: 5, budget_duration: '6h' }, ['budget_duration'])).toEqual({
       disabled: false,
       notes: [
-        'wider keys row 1: budget_duration: caps here are for a day, a month or a lifetime: accepted without it',
+        'wider keys row 1: budget_duration: caps here are for 5 hours, a day, a week, a month or a lifetime: accepted without it',
+      ],
+    })
+  })
+
+  it('keep every limit of their own, by model as well', () => {
+    expect(
+      settingsOf({
+        tpm_limit: 5,
+        rpd_limit: 9,
+        tpd_limit: 8,
+        max_budget: 5,
+        budget_duration: '7d',
+        budget_limits: [
+          { max_budget: 2, budget_duration: '5h' },
+          { max_budget: 4, budget_duration: '1w' },
+        ],
+        model_max_budget: { gpt: { budget_limit: 1, time_period: '1d' } },
+        metadata: { model_tpm_limit: { gpt: 1 } },
+      }),
+    ).toMatchObject({
+      disabled: false,
+      limits: [
+        { unit: 'tokens', window: 'minute', value: 5 },
+        { unit: 'tokens', window: 'day', value: 8 },
+        { unit: 'requests', window: 'day', value: 9 },
+        // The lower one of two caps by the week.
+        { unit: 'usd', window: 'week', value: '4' },
+        { unit: 'usd', window: '5h', value: '2' },
+        { unit: 'tokens', window: 'minute', value: 1, models: ['openai/gpt'] },
+        { unit: 'usd', window: 'day', value: '1', models: ['openai/gpt'] },
       ],
     })
   })
@@ -593,11 +629,12 @@ describe('keys', () => {
       { rpm_limit: 1.5 },
       { max_parallel_requests: -1 },
       { expires: 'soon' },
-      { tpm_limit: 5 },
-      { model_max_budget: { gpt: 1 } },
+      { tpm_limit: 0 },
+      { model_max_budget: { gone: 1 } },
+      { model_max_budget: { gpt: { budget_limit: 1, time_period: '6h' } } },
       { allowed_routes: ['/chat'] },
       { aliases: { a: 'gpt' } },
-      { metadata: { model_tpm_limit: { gpt: 1 } } },
+      { metadata: { model_tpm_limit: { gone: 1 } } },
       { metadata: { guardrails: ['x'] } },
       { blocked: true },
     ]) {
@@ -641,17 +678,55 @@ describe('keys', () => {
       settings: { rpm_limit: 7, spend_cap: { usd: '9', scope: 'month' } },
     })
     expect(owned({ user_id: 'lee' }, { users }).keys[0]!.disabled).toBe(true)
-    expect(owned({ user_id: 'max' }, { users }).keys[0]!.disabled).toBe(true)
+    const max = owned({ user_id: 'max' }, { users })
+    expect(max.keys[0]!.disabled).toBe(false)
+    expect(max.accounts.get('litellm-user-max')!.settings).toEqual({
+      limits: [{ unit: 'tokens', window: 'minute', value: 5 }],
+    })
     const grouped = owned({ models: ['gpt'], access_group_ids: ['g', 'gone'] }, { groups })
     expect(grouped.keys[0]!.settings.models).toEqual(['openai/gpt', 'openai/draw'])
-    const teams = [{ team_id: 't', team_alias: 'T', models: ['gpt'], blocked: 't' }]
-    const team = keysOf([{ token: hash, team_id: 't' }], ['team_id'], { teams })
-    expect(team.keys[0]).toMatchObject({ disabled: true, settings: { models: ['openai/gpt'] } })
-    const open = keysOf([{ token: hash, team_id: 't' }], ['team_id'], {
-      teams: [{ ...teams[0], blocked: 'f' }],
+  })
+
+  it('are in the teams of their source', () => {
+    const teams = [
+      { team_id: 't', team_alias: 'T', models: ['gpt'], blocked: 't', max_budget: 3 },
+      { team_id: 'w', organization_id: 'o' },
+    ]
+    const organizations = [{ organization_id: 'o' }, { organization_id: 'p' }]
+    const of = (...rows: object[]) => {
+      const tokens = rows.map((row, n) => ({ token: hashSecret(`sk-team-key-${n}`), ...row }))
+      return keysOf(tokens, [], { teams, organizations })
+    }
+    const team = of({ team_id: 't' })
+    expect(team.keys[0]).toMatchObject({
+      disabled: false,
+      settings: { team_id: 'litellm-t', models: ['openai/gpt'] },
     })
-    expect(open.keys[0]!.disabled).toBe(false)
-    expect(open.notes[0]).toMatch(/^wider keys row 1: team_id: .+ there are no teams here/)
+    expect(team.teams!.get('litellm-t')).toEqual({
+      account: 'litellm',
+      name: 'LiteLLM team T',
+      disabled: true,
+      settings: { spend_cap: { usd: '3', scope: 'lifetime' }, models: ['openai/gpt'] },
+    })
+    // A budget of each member has no counterpart.
+    const members = keysOf([{ token: hash, team_id: 'm' }], [], {
+      teams: [
+        { team_id: 'm', metadata: { team_member_budget_id: 'b', model_rpm_limit: { gpt: 2 } } },
+      ],
+    })
+    expect(members.keys[0]!.disabled).toBe(true)
+    expect(members.teams!.get('litellm-m')!.settings).toEqual({
+      limits: [{ unit: 'requests', window: 'minute', value: 2, models: ['openai/gpt'] }],
+    })
+    // A team is of one account.
+    const strangers = of({ team_id: 'w' }, { team_id: 'w', organization_id: 'p' })
+    expect(strangers.keys.map(({ account, disabled }) => [account, disabled])).toEqual([
+      ['litellm-org-o', false],
+      ['litellm-org-o', true],
+    ])
+    expect(strangers.notes).toContainEqual(
+      expect.stringContaining('locked keys row 2: organization_id: its team is of another'),
+    )
   })
 
   it('take unset for unset', () => {
