@@ -7,6 +7,8 @@ import type { Ledger, Log } from './ledger.ts'
 
 interface MaintenanceOptions {
   readonly ledger: Pick<Ledger, 'verify' | 'fold' | 'health' | 'state'>
+  /** Whether there is nothing yet that could be checked or verified. */
+  readonly isNew?: boolean
   /** Checks the file, where there is one. @returns whether it is sound; otherwise the rest of the work is left out */
   readonly check?: () => Promise<boolean>
   /** Whether the ledger is verified. A store that several gateways share is too large for that. */
@@ -69,7 +71,7 @@ export class Maintenance {
       if (optimize && this.#days % WEEK_DAYS === 0) void this.#attempt('optimized', optimize)
     }, DAY_MS)
     this.#timer.unref()
-    void this.#daily()
+    void this.#daily(options.isNew)
   }
 
   get discrepancies(): number {
@@ -81,12 +83,12 @@ export class Maintenance {
     clearInterval(this.#timer)
   }
 
-  async #daily(): Promise<void> {
+  async #daily(isNew = false): Promise<void> {
     const { check, verifies, copy } = this.#options
     let sound = true
-    if (check) await this.#attempt('checked', async () => void (sound = await check()))
+    if (check && !isNew) await this.#attempt('checked', async () => void (sound = await check()))
     if (!sound) return
-    if (verifies) await this.#attempt('verified', () => this.#verify())
+    if (verifies && !isNew) await this.#attempt('verified', () => this.#verify())
     await this.#attempt('folded', () => this.#fold())
     if (copy) await this.#attempt('copied', copy)
   }

@@ -125,9 +125,8 @@ export async function openSqlite({
   const clock = new Clock(now)
   const from = firstDay(clock)
   const init = { path: folder, from }
-  const { worker, snapshot, identity, rolledBack, doubt } = await startThread(init, log).catch(
-    refuse,
-  )
+  const started = await startThread(init, log).catch(refuse)
+  const { worker, snapshot, identity, isNew, rolledBack, doubt } = started
   const file = join(folder, LEDGER_FILE)
   // Threads beside the ledger read this file, and never another one that takes its place.
   const { ino: inode } = statSync(file)
@@ -143,6 +142,7 @@ export async function openSqlite({
     openHistory: (signal) => openHistory(file, inode, signal),
     retentionDays,
     archive,
+    isNew,
     rolledBack,
     doubt,
     place: folder,
@@ -206,6 +206,7 @@ export class SqliteLedger implements Ledger {
     readonly openHistory: (signal: AbortSignal) => Promise<HistoryReader>
     readonly retentionDays?: number | undefined
     readonly archive?: Archive | undefined
+    readonly isNew?: boolean
     readonly rolledBack?: number
     readonly doubt?: Doubt | undefined
     /** Folder of the file; absent for a ledger in memory. */
@@ -240,6 +241,7 @@ export class SqliteLedger implements Ledger {
     client.onRestart((snapshot) => this.#books.reload(snapshot, this.#unwritten))
     this.#maintenance = new Maintenance({
       ledger: this,
+      isNew: parts.isNew ?? false,
       verifies: true,
       ...(check && {
         check: async () => {

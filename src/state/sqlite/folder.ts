@@ -30,6 +30,8 @@ import { rescueCopy } from './rescue.ts'
 export interface OpenedFolder {
   readonly db: DatabaseSync
   readonly identity: string
+  /** Whether there was no file before. */
+  readonly isNew: boolean
   /** Number of rows of earlier processes that are missing: an older copy was put in place. */
   readonly rolledBack: number
   /** Set for an older copy: it is not used before it was accepted. */
@@ -105,6 +107,7 @@ export function openFolder(path: string, expected?: string): OpenedFolder {
   const owner = claim(path)
   try {
     const recorded = recallIn(path, owner)
+    const isNew = !existsSync(file)
     const db = openKnown(path, recorded)
     const { identity, seq } = describe(db)
     const rolledBack = Math.max(0, (recorded?.seq ?? 0) - seq)
@@ -128,6 +131,7 @@ export function openFolder(path: string, expected?: string): OpenedFolder {
     return {
       db,
       identity,
+      isNew,
       rolledBack,
       doubt: isAccepted ? undefined : doubtOf(recorded!, describe(db)),
       accept() {

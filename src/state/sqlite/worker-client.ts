@@ -36,6 +36,8 @@ interface StartedThread {
   readonly worker: WorkThread
   readonly snapshot: Snapshot
   readonly identity: string
+  /** Whether there was no file before. */
+  readonly isNew: boolean
   /** Number of rows that an older copy lacks. */
   readonly rolledBack: number
   readonly doubt: Doubt | undefined

@@ -26,6 +26,7 @@ export type Opened =
   | {
       readonly snapshot: Snapshot
       readonly identity: string
+      readonly isNew: boolean
       readonly rolledBack: number
       readonly doubt: Doubt | undefined
       readonly warnings: readonly string[]
@@ -75,8 +76,9 @@ function open({ path, from, expected }: WorkerInit): void {
     const folder = openFolder(path, expected)
     const reserve = new Reserve(join(path, RESERVE_FILE))
     const store = new Store(folder.db, reserve, folder)
-    const { identity, rolledBack, doubt, warnings } = folder
-    const opened: Opened = { snapshot: store.load(from), identity, rolledBack, doubt, warnings }
+    const { identity, isNew, rolledBack, doubt, warnings } = folder
+    const snapshot = store.load(from)
+    const opened: Opened = { snapshot, identity, isNew, rolledBack, doubt, warnings }
     const watch = new Watch(folder, reserve)
     port.on('message', (message: ToStore) => {
       if (!('close' in message)) {
