@@ -52,14 +52,14 @@ function watchProcess(folder: string): ProcessWatch {
   }
   process.on('uncaughtException', note)
   process.on('unhandledRejection', note)
-  const lasting = new Map<number, string>()
+  const lasting = new Map<number, { readonly type: string; readonly made: { stack?: string } }>()
   createHook({
     init(id, type) {
-      if (!LASTING.test(type)) return
-      const frame = placeOf(folder)
-      if (frame) lasting.set(id, `${type}${at(frame)}`)
+      // The text of a stack is made when it is read, which is dear: for what is left alone.
+      if (LASTING.test(type)) lasting.set(id, { type, made: traced() })
     },
     destroy: (id) => void lasting.delete(id),
+    trackPromises: false,
   }).enable()
   return {
     checks: () => [
@@ -69,24 +69,29 @@ function watchProcess(folder: string): ProcessWatch {
     ],
     leftovers() {
       const kinds = process.getActiveResourcesInfo().filter((kind) => LASTING.test(kind))
-      const made = [...new Set(lasting.values())]
-      return (made.length > 0 ? made : [...new Set(kinds)]).slice(0, MAX_NOTES)
+      const made = [...lasting.values()].flatMap(({ type, made }) => {
+        const frame = placeOf(folder, made.stack)
+        return frame ? [`${type}${at(frame)}`] : []
+      })
+      return [...new Set(made.length > 0 ? made : kinds)].slice(0, MAX_NOTES)
     },
   }
 }
 
 /** The innermost place of a stack in a folder, as `file:line:column`. */
-function placeOf(folder: string, stack: string | undefined = stackHere()): string | undefined {
-  const frame = frameIn(stack, folder)
+function placeOf(folder: string, stack = traced().stack): string | undefined {
+  const frame = frameIn(stack ?? '', folder)
   return frame && `${relative(folder, frame.file)}:${frame.line}:${frame.column}`
 }
 
-function stackHere(): string {
+/** An object with the stack of its making. */
+function traced(): { stack?: string } {
   const before = Error.stackTraceLimit
   Error.stackTraceLimit = 50
-  const { stack = '' } = new Error()
+  const made = {}
+  Error.captureStackTrace(made, traced)
   Error.stackTraceLimit = before
-  return stack
+  return made
 }
 
 function at(frame: string | undefined): string {
