@@ -1,12 +1,9 @@
 import * as v from 'valibot'
 import { describe, expect, it } from 'vitest'
-import categories from '../../plugins/guards/categories.ts'
-import judge from '../../plugins/guards/judge.ts'
 import pii from '../../plugins/guards/pii.ts'
-import { checkGuard, json, startUpstream } from '../../src/testing.ts'
+import { checkGuard } from '../../src/testing.ts'
 import { defineGuard, type Guard, type GuardHost } from '../../src/plugin.ts'
 import { guardPlugin, wordGuard } from '../guard/_doubles.ts'
-import { askedIn, honest, against } from '../plugins/judge/_judge.ts'
 
 const CASES = [
   { text: 'Nothing to see here, 👋 really.', expect: 'pass' },
@@ -214,35 +211,5 @@ describe('the check for guards', () => {
       { text, expect: 'deny:personal-data', rules, spans: [{ start: 0, end: 3 }] },
     ])
     expect(bad.ok).toBe(false)
-  })
-})
-
-describe('the built-in guards', () => {
-  it.each([
-    [pii, 'My card is 4012 8888 8888 1881.', 'deny:personal-data'],
-    [categories, 'You should. Run pip install requests.', 'deny:code'],
-  ] as const)('pass their own check', async (plugin, text, rule) => {
-    const { checks } = await checkGuard(plugin as never, [
-      { text, expect: rule },
-      { text: 'The weather is fine, and the ferry is white. 👋', expect: 'pass' },
-    ])
-    expect(checks.filter(({ result }) => result === 'failed')).toEqual([])
-  })
-
-  it('pass it with a model, and with a service', async () => {
-    const ask = (request: any) =>
-      JSON.stringify(honest(askedIn({ json: request } as never), against('forbidden')))
-    const asked = await checkGuard(judge as never, [...CASES], { options: { model: 'a/b' }, ask })
-    expect(asked.checks.filter(({ result }) => result === 'failed')).toEqual([])
-    await using server = await startUpstream()
-    server.answer(({ json: { input } }) =>
-      json({
-        results: [{ categories: { violence: input.includes('forbidden') }, category_scores: {} }],
-      }),
-    )
-    const options = { kind: 'moderation', baseURL: server.url, apiKey: 'key' }
-    const cases = [CASES[0], { ...CASES[1], expect: 'x:moderation/violence' }] as const
-    const served = await checkGuard(judge as never, cases, { options })
-    expect(served.checks.filter(({ result }) => result === 'failed')).toEqual([])
   })
 })

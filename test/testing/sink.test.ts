@@ -2,32 +2,11 @@
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { testSink, type SinkCase } from '../../src/testing.ts'
-import type { SinkPlugin } from '../../src/plugin.ts'
 import { folder } from '../_folder.ts'
 import file from '../../plugins/sinks/file.ts'
-import langfuse from '../../plugins/sinks/langfuse.ts'
-import otlp from '../../plugins/sinks/otlp.ts'
-import webhook from '../../plugins/sinks/webhook.ts'
 import mySink from '../../docs/examples/sink-alerts/my-sink.ts'
 
-const keys = { publicKey: 'pk-0123456789', secretKey: 'sk-0123456789ab' }
-
 const CALL: SinkCase = { name: 'one', events: [{ event: 'call.ended' }], expect: { requests: 1 } }
-const ALERT: SinkCase = { ...CALL, events: [{ event: 'alert', id: 'evt_1', at: '2026-01-02' }] }
-const POSTED = { id: 'evt_1', event: 'alert', at: '2026-01-02', data: { state: 'raised' } }
-
-it.each<[plugin: SinkPlugin, options: object, one: SinkCase, addressOption?: string]>([
-  [webhook, { secret: 'a-secret-of-the-receiver' }, { ...ALERT, expect: { sent: POSTED } }, 'url'],
-  [otlp, {}, CALL],
-  [langfuse, keys, CALL, 'host'],
-  [mySink, {}, ALERT],
-])('passes: $name', async (plugin, options, one, addressOption) => {
-  const given = Object.keys(options).length > 0 ? { options: { ...options } } : {}
-  const address = addressOption === undefined ? {} : { addressOption }
-  const report = await testSink(plugin, { ...given, ...address, cases: [one] })
-  expect(report.failed).toEqual([])
-  expect(report.checks.filter(({ result }) => result === 'skipped')).toEqual([])
-})
 
 it('leaves out what a sink without a receiver cannot have', async () => {
   const path = join(await folder({}), 'events.jsonl')
