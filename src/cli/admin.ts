@@ -17,7 +17,7 @@ export class Refused extends CommandError {
   readonly param: string | null
 
   constructor(message: string, status: number, param: string | null) {
-    super(message)
+    super(message, 1, { status, param })
     this.name = 'Refused'
     this.status = status
     this.param = param

@@ -1,8 +1,12 @@
+/** A command of the table, and the parsed command line. */
+
 interface OptionSpec {
   /** Name of the value in the help, such as `file`; without it the option is a switch. */
   readonly value?: string
   /** Whether the value may be left out; it follows "=". */
   readonly optional?: true
+  /** How a time is read: a length in seconds, or a moment, where a length means from now on, or before now. */
+  readonly time?: 'length' | 'later' | 'ago'
   readonly help: string
 }
 
@@ -18,6 +22,9 @@ export interface Arguments {
   readonly on: ReadonlySet<string>
 }
 
+/** What an argument can name by id, name, beginning or secret. */
+export type Kind = 'account' | 'key' | 'team' | 'token' | 'session' | 'alert'
+
 export interface Command {
   readonly name: string
   readonly help: string
@@ -28,8 +35,18 @@ export interface Command {
   /** Whether the optional argument may be repeated. */
   readonly repeated?: true
   readonly options?: OptionSpecs
+  /** A command line that shows what it is for, without the name of the program. */
+  readonly example?: string
   /** @throws CommandError with a message for the user and the exit status */
   run(args: Arguments): Promise<void>
+}
+
+/** Commands that stand together in the help. */
+export interface Group {
+  readonly name: string
+  /** The page of the manual about them. */
+  readonly page: string
+  readonly commands: readonly Command[]
 }
 
 /** Statuses of a failed command; `docs/operations.md#exit-status` says what each means. */
@@ -38,10 +55,17 @@ type FailureStatus = 1 | 2 | 3 | 70 | 74
 /** The reason why a command failed. Its message is printed without a stack. */
 export class CommandError extends Error {
   readonly exitCode: FailureStatus
+  /** Members of the error in JSON beside its message. */
+  readonly members: Readonly<Record<string, unknown>>
 
-  constructor(message: string, exitCode: FailureStatus = 1) {
+  constructor(
+    message: string,
+    exitCode: FailureStatus = 1,
+    members: Readonly<Record<string, unknown>> = {},
+  ) {
     super(message)
     this.name = 'CommandError'
     this.exitCode = exitCode
+    this.members = members
   }
 }

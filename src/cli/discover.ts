@@ -7,7 +7,7 @@ import { compareOffers, type OfferReport } from '../models/offers.ts'
 import type { PriceList } from '../models/price-list.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
-import { toJson } from './output.ts'
+import { toJson, say } from './output.ts'
 
 /** Names that a line has before it says how many more there are. */
 const SHOWN = 8
@@ -27,7 +27,7 @@ export async function discoverModels(args: Arguments): Promise<void> {
   const gateway = await createGateway({ ...loaded, config: { ...config, state } })
   const results = await askAll(gateway, args.positionals, listed).finally(() => gateway.close())
   if (args.on.has('json')) process.stdout.write(toJson(results))
-  else process.stdout.write(results.map(inWords).join('\n'))
+  else say(results.map(inWords).join('\n'))
   const failed = results.filter((one) => 'error' in one).length
   if (failed > 0) {
     const vendors = failed === 1 ? 'One vendor' : `${failed} vendors`

@@ -25,9 +25,12 @@ export function fatalLine(error: unknown, words: string): string {
   return `${JSON.stringify(issues.length > 0 ? { ...line, issues } : line)}\n`
 }
 
-/** Prints why the process ends. @returns its exit status */
-export function failed(error: unknown): number {
-  process.stderr.write(fatalLine(error, inWords(error)))
+/** Prints why the process ends. @param isJson whether its output is JSON @returns its exit status */
+export function failed(error: unknown, isJson = false): number {
+  const message = inWords(error)
+  const members = error instanceof CommandError ? error.members : {}
+  const line = `${JSON.stringify({ error: { message, ...members } })}\n`
+  process.stderr.write(isJson && !lastLine.isJson ? line : fatalLine(error, message))
   return statusOf(error)
 }
 

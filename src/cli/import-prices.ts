@@ -14,7 +14,7 @@ import { PRICE_LIST_FILE, type PriceList } from '../models/price-list.ts'
 import type { PriceMove } from '../server/admin/resources/model.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf, routeOf } from './configuration.ts'
-import { table, toJson } from './output.ts'
+import { table, toJson, say } from './output.ts'
 
 /** What is read without `--from`; the first that has a model gives its prices. */
 const PUBLIC_LISTS = ['litellm', 'models.dev']
@@ -60,7 +60,7 @@ async function run(args: Arguments): Promise<void> {
   const differing = await ownDifferences(args, listed, wantedIn(wanted))
   const written = on.has('write')
   if (written) await writePrices(wanted, list)
-  process.stdout.write(
+  say(
     on.has('json')
       ? toJson({ ...changesAsJson(lists, comparison), ...differing, written })
       : report(lists, comparison) + ownReport(differing) + ending(written, label),

@@ -19,7 +19,7 @@ import { exportLines, importLines, LineError } from './archive/archive.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { commandLog, forCommand, needLedger, opening } from './folder.ts'
-import { toJson } from './output.ts'
+import { print as shown } from './output.ts'
 
 /** Exports to standard output or into a new file. @throws ConfigError, or CommandError if a file cannot be used */
 export async function exportLedger(args: Arguments): Promise<void> {
@@ -234,5 +234,5 @@ function explained(file: string, error: unknown): unknown {
 }
 
 function print(args: Arguments, value: object, forPeople: string): void {
-  process.stdout.write(args.on.has('json') ? toJson(value) : forPeople)
+  shown(args, value, () => forPeople)
 }

@@ -14,7 +14,7 @@ import { idleGuards, type IdleGuard } from '../guard/policy-check.ts'
 import { createGateway } from '../gateway/gateway.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
-import { table, toJson } from './output.ts'
+import { table, toJson, say } from './output.ts'
 import { UpstreamFailure } from '../errors/errors.ts'
 import { inTime } from '../lifetime/scope.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
@@ -57,9 +57,7 @@ export async function check(args: Arguments): Promise<void> {
     }))
     const settings = others.map(settingInJson)
     const { warnings } = loaded.network
-    process.stdout.write(
-      toJson({ file, models: listed, settings, findings, logins, ways, network: warnings }),
-    )
+    say(toJson({ file, models: listed, settings, findings, logins, ways, network: warnings }))
     return refuseWarnings(args, count)
   }
   const valid = models.length === 1 ? '1 model' : `${models.length} models`
@@ -69,7 +67,7 @@ export async function check(args: Arguments): Promise<void> {
   const sells = isSelling(models, lists)
   const shown = all ? models : written(models)
   const missing = [...own].filter(([, reason]) => reason === 'no price').map(([id]) => id)
-  process.stdout.write(
+  say(
     line +
       priceless(missing) +
       `${relative(process.cwd(), file)} is valid: ${valid}.\n\n` +
@@ -82,10 +80,10 @@ export async function check(args: Arguments): Promise<void> {
       ) +
       (all ? '' : vendorLines(models)),
   )
-  process.stdout.write(settingsTable(others))
-  if (ways.length > 0) process.stdout.write(`\n${waysInWords(ways).join('\n')}\n`)
-  for (const text of remarked) process.stdout.write(`warning: ${text}\n`)
-  process.stdout.write(remarks(shown, warnings, logins))
+  say(settingsTable(others))
+  if (ways.length > 0) say(`\n${waysInWords(ways).join('\n')}\n`)
+  for (const text of remarked) say(`warning: ${text}\n`)
+  say(remarks(shown, warnings, logins))
   refuseWarnings(args, count)
   if (missing.length > 0) throw new CommandError(NOT_SERVED)
 }
@@ -201,7 +199,7 @@ export async function init(args: Arguments): Promise<void> {
     return
   }
   const made = token ? `made an admin token in ${ENV_FILE}` : `kept the admin token in ${ENV_FILE}`
-  process.stdout.write(`Wrote ${CONFIG_FILE} and ${made}. Next: "check", then "serve".\n`)
+  say(`Wrote ${CONFIG_FILE} and ${made}. Next: "check", then "serve".\n`)
 }
 
 /** Adds a token; keeps an existing one, because programs may use it. @returns whether one was added */

@@ -1,53 +1,77 @@
-/** Accounts and keys as people name them: by id, by name, by the beginning of either, and a key by its secret, which is never sent. */
+/** What people name: by id, by name, by the beginning of either, and a key by its secret, which is never sent. */
 import { hash } from 'node:crypto'
-import { text as textOf } from 'node:stream/consumers'
-import type { Found } from '../server/admin/resources/overview.ts'
 import type { Admin } from './admin.ts'
-import { CommandError, type Arguments } from './command.ts'
+import { CommandError, type Arguments, type Kind } from './command.ts'
+import { table } from './output.ts'
+import { hiddenText } from './terminal.ts'
 
 /** Shortest beginning of an id or a secret. */
 const MIN_LETTERS = 4
 /** Shortest argument that is taken for a secret. */
 const SECRET = /^sk-.{17,}$/
+/** Kinds whose lists are short; the admin API has no search for them. */
+const LISTS: Readonly<Partial<Record<Kind, string>>> = {
+  token: '/tokens',
+  session: '/sessions',
+  alert: '/alerts',
+}
+
+interface Hit {
+  readonly id: string
+  readonly name?: string
+  readonly state?: string
+  readonly start?: string
+}
+
+/** An object that an argument names. */
+export interface Named {
+  readonly id: string
+  readonly name: string
+  /** Its path in the admin API. */
+  readonly path: string
+}
 
 /**
- * The path of the account or key that the first argument of a command means; `-` reads a secret from standard input.
+ * The object that the first argument of a command means; `-` reads the secret of a key from standard input.
  * @throws CommandError where there is none, or several
  */
-export async function pathOf(
-  admin: Admin,
-  kind: 'account' | 'key',
-  { positionals: [name = ''] }: Arguments,
-): Promise<string> {
+export async function lookUp(
+  admin: Pick<Admin, 'ask'>,
+  kind: Kind,
+  { positionals: [name = ''] }: Pick<Arguments, 'positionals'>,
+): Promise<Named> {
   const secret =
     kind !== 'key' ? undefined : name === '-' ? await readSecret() : SECRET.exec(name)?.[0]
   const query = new URLSearchParams({
     kind,
     ...(secret ? { sha256: hash('sha256', secret) } : { q: name }),
   })
-  const { data } = (await admin.ask('GET', `/search?${query}`)) as {
-    readonly data: readonly Found[]
+  const list = LISTS[kind]
+  const { data } = await admin.ask('GET', list ?? `/search?${query}`)
+  const hits: readonly Hit[] = secret ? data : best(name, data)
+  if (hits.length === 1) {
+    const [{ id, name: called = id }] = hits as readonly [Hit]
+    return { id, name: called, path: `/${kind}s/${encodeURIComponent(id)}` }
   }
-  const hits = secret ? data : best(name, data)
-  if (hits.length === 1) return `/${kind}s/${encodeURIComponent(hits[0]!.id)}`
-  if (secret) throw new CommandError('No key has this secret.')
-  if (hits.length === 0)
-    throw new CommandError(`There is no ${kind} ${JSON.stringify(name)}.${hint(data)}`)
-  const lines = hits.map(({ id, name: called, state }) => `  ${id}  ${called}  ${state}\n`)
+  if (hits.length === 0) {
+    const what = secret ? 'No key has this secret.' : `There is no ${kind} ${JSON.stringify(name)}.`
+    throw new CommandError(secret || list ? what : what + hint(data), 1, { status: 404 })
+  }
+  const rows = hits.map(({ id, name: called, state }) => [id, called, state])
   throw new CommandError(
-    `Several ${kind}s are called ${JSON.stringify(name)}; name one by its id:\n${lines.join('')}`.trimEnd(),
+    `Several ${kind}s are called ${JSON.stringify(name)}; name one by its id:\n${table(['ID', 'NAME', 'STATE'], rows)}`.trimEnd(),
   )
 }
 
 async function readSecret(): Promise<string> {
-  const secret = (await textOf(process.stdin)).trim()
+  const secret = await hiddenText('Secret of the key')
   if (secret === '') throw new CommandError('There is no secret on the standard input.', 2)
   return secret
 }
 
 /** The hits of the first way in which a text can name something; what is archived only where nothing else has the name. */
-function best(name: string, hits: readonly Found[]): readonly Found[] {
-  const ways: readonly ((hit: Found) => boolean | undefined)[] = [
+function best(name: string, hits: readonly Hit[]): readonly Hit[] {
+  const ways: readonly ((hit: Hit) => boolean | undefined)[] = [
     ({ id }) => id === name,
     (hit) => hit.name === name,
     ({ start }) => name.length >= MIN_LETTERS && start?.startsWith(name),
@@ -61,7 +85,7 @@ function best(name: string, hits: readonly Found[]): readonly Found[] {
   return []
 }
 
-function hint(hits: readonly Found[]): string {
+function hint(hits: readonly Hit[]): string {
   return hits.length === 0
     ? ''
     : ` Did you mean ${hits.map(({ name }) => JSON.stringify(name)).join(', ')}?`

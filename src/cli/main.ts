@@ -1,12 +1,20 @@
 /** Finds the command, parses its options, runs it, and prints errors. */
 import { parseArgs } from 'node:util'
 import { nearest } from '../errors/nearest.ts'
-import { CommandError, type Arguments, type Command, type OptionSpecs } from './command.ts'
+import {
+  CommandError,
+  type Arguments,
+  type Command,
+  type Group,
+  type OptionSpecs,
+} from './command.ts'
 import { failed } from './fatal.ts'
+import { PROGRAM, usageOf } from './help.ts'
 import { HEALTH } from './health-command.ts'
+import { momentOf, secondsOf } from './time.ts'
+import { SHARED } from './asked.ts'
 import { withCommand } from './default-command.ts'
 
-const PROGRAM = 'sluicegate'
 /** An argument, although it begins as an option does: no option is a number. */
 const NEGATIVE = /^-\d+(\.\d+)?$/
 const HELP: ReadonlySet<string> = new Set(['help', '--help', '-h'])
@@ -17,23 +25,50 @@ const HELP: ReadonlySet<string> = new Set(['help', '--help', '-h'])
  */
 export async function main(line: readonly string[]): Promise<number> {
   const argv = withCommand(line)
+  let isJson = false
   // The reader of the output may close the pipe, as `head` does; a gateway has to continue.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   try {
     const wantsHelp = argv.some((word) => HELP.has(word))
     const end = argv.findIndex((word) => word.startsWith('-'))
     const words = argv.slice(0, end < 0 ? argv.length : end).filter((word) => !HELP.has(word))
-    const commands = words[0] === HEALTH.name ? [HEALTH] : (await import('./commands.ts')).COMMANDS
-    if (wantsHelp) {
-      process.stdout.write(words.length === 0 ? overview(commands) : helpFor(words, commands))
+    if (words[0] === HEALTH.name && !wantsHelp) {
+      await HEALTH.run(argumentsOf(HEALTH, argv.slice(1)))
       return 0
     }
-    const command = commandOf(words, commands)
-    await command.run(argumentsOf(command, argv.slice(command.name.split(' ').length)))
+    const { GROUPS, COMMANDS } = await import('./commands.ts')
+    if (wantsHelp) {
+      const { say } = await import('./output.ts')
+      const { overview } = await import('./help.ts')
+      say(
+        words.length === 0
+          ? overview(GROUPS, argv.includes('--all'))
+          : await helpFor(words, GROUPS),
+      )
+      return 0
+    }
+    const command = commandOf(words, COMMANDS)
+    const args = argumentsOf(command, argv.slice(command.name.split(' ').length))
+    isJson = args.on.has('json')
+    const { page } = await import('./output.ts')
+    page.isWide = args.on.has('wide')
+    await command.run(args)
     return 0
   } catch (error) {
-    return failed(error)
+    return failed(error, isJson)
   }
+}
+
+/** The help of a command, or of a family such as `keys`. */
+async function helpFor(words: readonly string[], groups: readonly Group[]): Promise<string> {
+  const { helpOf } = await import('./help.ts')
+  const [word = ''] = words
+  const isOf = ({ name }: Command) => name === word || name.startsWith(`${word} `)
+  const group = groups.find(({ commands }) => commands.some(isOf)) ?? groups[0]!
+  const isFamily = words.length === 1 && !group.commands.some(({ name }) => name === word)
+  const all = groups.flatMap(({ commands }) => commands)
+  const known = isFamily && group.commands.some(isOf)
+  return helpOf(word, known ? undefined : commandOf(words, all), group)
 }
 
 function commandOf(words: readonly string[], commands: readonly Command[]): Command {
@@ -56,7 +91,7 @@ function commandOf(words: readonly string[], commands: readonly Command[]): Comm
 }
 
 function argumentsOf(command: Command, argv: readonly string[]): Arguments {
-  const specs = command.options ?? {}
+  const specs = { ...command.options, ...SHARED }
   const { tokens } = parseArgs({
     args: [...argv],
     options: Object.fromEntries(
@@ -94,7 +129,7 @@ function argumentsOf(command: Command, argv: readonly string[]): Arguments {
     } else if (token.value === undefined || (!token.inlineValue && token.value.startsWith('--'))) {
       throw new CommandError(`${token.rawName} needs a value: ${token.rawName} <${spec.value}>`, 2)
     } else {
-      text[token.name] = token.value
+      text[token.name] = timed(token.value, token.rawName, spec.time)
       ;(all[token.name] ??= []).push(token.value)
     }
   }
@@ -112,6 +147,12 @@ function argumentsOf(command: Command, argv: readonly string[]): Arguments {
   return { positionals, text, all, on }
 }
 
+/** The text of a time as the admin API takes it. @throws CommandError */
+function timed(text: string, option: string, time: OptionSpecs[string]['time']): string {
+  if (time === undefined) return text
+  return time === 'length' ? String(secondsOf(text, option)) : momentOf(text, option, time)
+}
+
 function unknownOption(rawName: string, specs: OptionSpecs): CommandError {
   const names = Object.keys(specs)
   const meant = nearest(rawName.replace(/^-+/, ''), names)
@@ -119,38 +160,4 @@ function unknownOption(rawName: string, specs: OptionSpecs): CommandError {
     ? `did you mean --${meant}?`
     : `there are ${names.map((name) => `--${name}`).join(', ')}.`
   return new CommandError(`There is no option ${rawName}; ${hint}`, 2)
-}
-
-/** The help of a command, or the list of commands of a family such as `keys`. */
-function helpFor(words: readonly string[], commands: readonly Command[]): string {
-  const family = commands.filter(({ name }) => name.startsWith(`${words[0]} `))
-  const isCommand = commands.some(({ name }) => name === words[0])
-  if (words.length === 1 && family.length > 0 && !isCommand) return overview(family)
-  const command = commandOf(words, commands)
-  const options = Object.entries(command.options ?? {}).map(
-    ([name, { value, optional, help }]) =>
-      [`--${name}${value ? (optional ? `[=<${value}>]` : ` <${value}>`) : ''}`, help] as const,
-  )
-  const own = `${command.help}\n\nUsage: ${usageOf(command)} [options]\n\n${columns(options)}`
-  if (words.length > 1 || family.length === 0) return own
-  const others = family.map((one) => [usageOf(one, ''), one.help] as const)
-  return `${own}\nRelated commands:\n\n${columns(others)}`
-}
-
-function overview(commands: readonly Command[]): string {
-  const lines = commands.map((command) => [usageOf(command, ''), command.help] as const)
-  const more = `"${PROGRAM} <command> --help" lists the options of a command.`
-  return `Usage: ${PROGRAM} <command> [options]\n\n${columns(lines)}\n${more}\n`
-}
-
-function usageOf(command: Command, program = `${PROGRAM} `): string {
-  const names = (command.arguments ?? []).map((name) => ` <${name}>`)
-  const last =
-    command.optional === undefined ? '' : ` [${command.optional}]${command.repeated ? '…' : ''}`
-  return `${program}${command.name}${names.join('')}${last}`
-}
-
-function columns(rows: readonly (readonly [string, string])[]): string {
-  const width = Math.max(...rows.map(([left]) => left.length))
-  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}\n`).join('')
 }

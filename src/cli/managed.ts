@@ -1,11 +1,10 @@
 /** Commands over vendors, models, search engines and sinks that are set up at run time. */
 import { readFileSync } from 'node:fs'
-import { text as textOf } from 'node:stream/consumers'
 import type { OptionField } from '../plugin.ts'
 import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { card, cell, print, table } from './output.ts'
-import { segment } from './settings.ts'
+import { askedFor, hiddenText } from './terminal.ts'
 
 /** Entries that have a plugin, and models. */
 export type Noun = 'providers' | 'engines' | 'sinks' | 'models'
@@ -116,7 +115,9 @@ export async function removeEntry(noun: Noun, admin: Admin, args: Arguments): Pr
 export async function testEntry(noun: Noun, admin: Admin, args: Arguments): Promise<void> {
   const isModel = noun === 'models'
   const body = isModel ? { deployment: args.text.deployment } : { name: args.positionals[0] }
-  const path = isModel ? `/models/${segment(args)}/test` : `/${noun}/test`
+  const path = isModel
+    ? `/models/${encodeURIComponent(args.positionals[0]!)}/test`
+    : `/${noun}/test`
   const { data } = await admin.ask('POST', path, body)
   if (data.ok === false) throw new CommandError(failureOf(data))
   print(args, data, () => {
@@ -295,9 +296,7 @@ function parted(pair: string, option: string): [name: string, value: string] {
 
 /** A secret that is in no argument: other users of a machine read arguments. @throws CommandError */
 async function secretOf(name: string, source: string): Promise<string> {
-  if (source === '-') {
-    return process.stdin.isTTY ? askedFor(`${name}: `, true) : (await textOf(process.stdin)).trim()
-  }
+  if (source === '-') return hiddenText(name)
   const [, kind, place = ''] = /^(env|file):(.+)$/s.exec(source) ?? []
   try {
     const text =
@@ -312,26 +311,4 @@ async function secretOf(name: string, source: string): Promise<string> {
   }
   const expected = `--secret ${name}=-, =env:NAME of a variable that is set, or =file:path`
   throw new CommandError(`The secret ${name} cannot be read: expected ${expected}.`, 2)
-}
-
-/** A line that is typed at the terminal. @param isHidden whether the terminal shows nothing of it */
-async function askedFor(prompt: string, isHidden: boolean): Promise<string> {
-  const { stdin, stderr } = process
-  stderr.write(prompt)
-  stdin.setRawMode(isHidden)
-  let text = ''
-  try {
-    for await (const chunk of stdin.iterator({ destroyOnReturn: false })) {
-      for (const one of String(chunk)) {
-        if (one === '\r' || one === '\n') return text
-        if (one === '\u0003') throw new CommandError('Nothing was changed.')
-        text = one === '\u007f' ? text.slice(0, -1) : text + one
-      }
-    }
-    return text
-  } finally {
-    stdin.setRawMode(false)
-    stdin.pause()
-    if (isHidden) stderr.write('\n')
-  }
 }

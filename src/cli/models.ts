@@ -12,7 +12,7 @@ import { formatPico, priceUsage } from '../money/money.ts'
 import type { Usage } from '../plugin.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
-import { table, toJson } from './output.ts'
+import { table, toJson, say } from './output.ts'
 
 /** The member of a usage that a kind of model counts in addition to tokens, if there is one. */
 const UNITS: Readonly<Record<Model['modality'], keyof Usage | undefined>> = {
@@ -64,7 +64,7 @@ export async function showPrice(args: Arguments): Promise<void> {
   }
   const parts = bill.details.map(({ member, amount }) => [member, formatPico(amount)])
   const from = tier === 0 ? '' : `, prices from ${tier} tokens`
-  process.stdout.write(
+  say(
     `${model.id}${from}, version ${versionOf(prices)}\n\n` +
       table(
         ['PRICE', 'QUANTITY', 'USD PER UNIT', 'SHOWN AS'],

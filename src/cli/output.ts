@@ -1,4 +1,8 @@
-/** Formats the output of commands. Amounts are printed exactly as received, because a double loses digits of large ones. */
+/**
+ * The layer that writes what commands say: JSON with exact numbers, and for people tables, cards and sentences that fit the terminal.
+ * Elsewhere nothing is cut, left out or shortened.
+ */
+import { stripVTControlCharacters, styleText } from 'node:util'
 import type { Arguments } from './command.ts'
 
 declare global {
@@ -8,6 +12,27 @@ declare global {
   }
 }
 
+const LEAST_WIDTH = 40
+/** The least width of a column whose texts are cut. */
+const LEAST_CELL = 8
+/** Nesting that a text shows; what is deeper is counted. */
+const DEPTH = 4
+const GAP = 2
+/** Control characters, and marks that change the direction of a text. */
+const UNSEEN = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
+const WIDE =
+  /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u
+const NO_WIDTH = /\p{Mn}|\p{Me}|\u200b|\u200c|\u200d/u
+const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/
+const NUMBER = /^-?\d+(?:\.\d+)?$/
+const ID = /^(?:key|acc|team|mem)_[0-9A-Za-z]{12,}$/
+/** What has to be pasted whole. */
+const WHOLE = /^\(?(?:sk-|sat-|https?:|req_|tok_|ses_|[0-9a-f]{32})/
+const BAD = new Set(['disabled', 'archived', 'expired', 'blocked', 'limited', 'rejected', 'failed'])
+
+/** What `--wide` says of the command that runs. */
+export const page = { isWide: false }
+
 /** Parses JSON so that {@link toJson} prints every number unchanged. */
 export function parseExact(text: string): any {
   // TypeScript does not know the third argument of the callback yet.
@@ -15,73 +40,282 @@ export function parseExact(text: string): any {
 }
 
 export function print(args: Arguments, value: unknown, forPeople: () => string): void {
-  process.stdout.write(args.on.has('json') ? toJson(value) : forPeople())
+  if (args.on.has('json')) process.stdout.write(toJson(value))
+  else say(forPeople())
+}
+
+/** Writes text for people: lines that are longer than the terminal are wrapped at blanks. */
+export function say(text: string): void {
+  process.stdout.write(wrapped(text, width()))
+}
+
+/** The columns of the terminal; undefined where the output is none. */
+export function width(): number | undefined {
+  const { isTTY, columns } = process.stdout
+  return isTTY && !page.isWide ? Math.max(LEAST_WIDTH, columns || 80) : undefined
 }
 
 export function toJson(value: unknown): string {
   return `${JSON.stringify(value, null, 2)}\n`
 }
 
-/** The text of a table cell; a dash for an absent value. */
-export function cell(value: unknown): string {
+/** The text of any JSON value on one line; a dash for an absent one. */
+export function cell(value: unknown, depth = 0): string {
   if (value === null || value === undefined || value === '') return '-'
   if (JSON.isRawJSON(value)) return JSON.stringify(value)
-  if (Array.isArray(value)) {
-    const isOfObjects = value.some((one) => typeof one === 'object' && !JSON.isRawJSON(one))
-    return value.length > 0 ? value.map(cell).join(isOfObjects ? '; ' : ', ') : '-'
+  if (typeof value !== 'object') return String(value).replaceAll(UNSEEN, escaped)
+  const entries = Object.entries(value)
+  if (entries.length === 0) return '-'
+  if (depth >= DEPTH) return entries.length === 1 ? '1 entry' : `${entries.length} entries`
+  if (!Array.isArray(value)) {
+    return entries.map(([name, one]) => `${cell(name)} ${cell(one, depth + 1)}`).join(', ')
   }
-  if (typeof value !== 'object') return String(value)
-  const members = Object.entries(value).map(([name, member]) => `${name} ${cell(member)}`)
-  return members.join(', ')
+  const isOfObjects = value.some((one) => typeof one === 'object' && !JSON.isRawJSON(one))
+  return value.map((one) => cell(one, depth + 1)).join(isOfObjects ? '; ' : ', ')
 }
 
-export function table(headings: readonly string[], rows: readonly (readonly unknown[])[]): string {
-  const cells = [headings, ...rows.map((row) => row.map(cell))]
-  const widths = headings.map((_, column) => Math.max(...cells.map((row) => row[column]!.length)))
-  return cells.map((row) => line(row, widths)).join('')
+/**
+ * Rows below their headings. Where the terminal is narrower, the columns of `spare` are left out, the first of them first; then texts
+ * are cut in their middle; at last each row becomes a card.
+ */
+export function table(
+  headings: readonly string[],
+  rows: readonly (readonly unknown[])[],
+  spare: readonly string[] = [],
+): string {
+  const room = width()
+  if (room === undefined) return grid(columnsOf(headings, rows))
+  let columns = columnsOf(headings, rows).filter(({ texts }) => texts.some((text) => text !== '-'))
+  columns = columns.map(shortened)
+  const missing: string[] = []
+  for (const head of spare) {
+    if (widthOf(columns) <= room) break
+    if (!columns.some((one) => one.head === head)) continue
+    columns = columns.filter((one) => one.head !== head)
+    missing.push(head)
+  }
+  if (widthOf(columns) > room) columns = cut(columns, room)
+  const text =
+    widthOf(columns) <= room ? grid(columns) : cards(columns.filter(({ texts }) => texts.length))
+  const note = `Not shown: ${missing.join(', ')}. --wide shows all.\n`
+  return missing.length > 0 ? text + note : text
 }
 
-/** Rows without headings: numbers are aligned at the point, and an empty cell stays empty. */
-export function aligned(rows: readonly (readonly unknown[])[]): string {
-  const cells = rows.map((row) => row.map((value) => (value === '' ? '' : cell(value))))
-  const parts = cells.map((row) => row.map((text) => (isNumber(text) ? text.split('.') : [text])))
-  const columns = cells[0]?.map((_, column) => column) ?? []
-  const whole = columns.map((column) => Math.max(...parts.map((row) => row[column]![0]!.length)))
-  const fraction = columns.map((column) =>
-    Math.max(...parts.map((row) => row[column]![1]?.length ?? -1)),
-  )
-  return cells
-    .map((row) => {
-      const padded = row.map((text, column) => {
-        const [before = '', after] = isNumber(text) ? text.split('.') : [text]
-        const width = whole[column]! + fraction[column]! + 1
-        if (!isNumber(text)) return text.padEnd(width)
-        return `${before.padStart(whole[column]!)}${after === undefined ? '' : `.${after}`}`.padEnd(
-          width,
-        )
-      })
-      return `${padded.join('  ').trimEnd()}\n`
-    })
-    .join('')
-}
-
-function isNumber(text: string): boolean {
-  return /^\d+(\.\d+)?$/.test(text)
-}
-
-/** Names and values, one per line. */
+/** Names and values, one per line; without those of no value. */
 export function card(members: Readonly<Record<string, unknown>>): string {
-  const width = Math.max(...Object.keys(members).map((name) => name.length))
-  return Object.entries(members)
-    .map(([name, value]) => line([name, cell(value)], [width, 0]))
-    .join('')
+  const entries = Object.entries(members)
+  const names = Math.max(...entries.map(([name]) => size(name)))
+  const room = width()
+  const lines = entries.map(([name, value]) => {
+    const line = `${padded(name, names)}${' '.repeat(GAP)}${cell(value)}`.trimEnd()
+    return wrapped(`${line}\n`, room, names + GAP)
+  })
+  return lines.join('')
 }
 
-function line(cells: readonly string[], widths: readonly number[]): string {
-  return `${cells
-    .map((text, column) => text.padEnd(widths[column]!))
-    .join('  ')
-    .trimEnd()}\n`
+/** Rows without headings, whose numbers are aligned; an empty cell stays empty. */
+export function aligned(rows: readonly (readonly unknown[])[]): string {
+  return grid(columnsOf(rows[0]?.map(() => '') ?? [], rows, ''), false)
+}
+
+interface Column {
+  readonly head: string
+  readonly texts: readonly string[]
+  readonly size: number
+}
+
+function columnsOf(
+  headings: readonly string[],
+  rows: readonly (readonly unknown[])[],
+  none = '-',
+): Column[] {
+  return headings.map((head, at) => {
+    const texts = rows.map((row) => (row[at] === '' ? none : cell(row[at])))
+    return columnOf(head, atPoint(texts))
+  })
+}
+
+function columnOf(head: string, texts: readonly string[]): Column {
+  return { head, texts, size: Math.max(size(head), ...texts.map(size)) }
+}
+
+/** Numbers aligned at their point. */
+function atPoint(texts: readonly string[]): readonly string[] {
+  const numbers = texts.filter((text) => NUMBER.test(text)).map((text) => text.split('.'))
+  if (numbers.length === 0) return texts
+  const whole = Math.max(...numbers.map(([before]) => before!.length))
+  return texts.map((text) =>
+    NUMBER.test(text) ? ' '.repeat(whole - text.split('.')[0]!.length) + text : text,
+  )
+}
+
+function grid(columns: readonly Column[], hasHead = true): string {
+  const rows = columns[0]?.texts ?? []
+  const lineOf = (texts: readonly string[]) =>
+    texts
+      .map((text, at) => padded(text, columns[at]!.size))
+      .join(' '.repeat(GAP))
+      .trimEnd()
+  const head = lineOf(columns.map((one) => one.head))
+  const lines = rows.map((_, row) => lineOf(columns.map(({ texts }) => texts[row]!)))
+  const all = [...(hasHead ? [styled('bold', head)] : []), ...lines.map(coloured)]
+  return all.map((line) => `${line}\n`).join('')
+}
+
+/** Each row as a card, where the columns do not stand beside each other. */
+function cards(columns: readonly Column[]): string {
+  const rows = columns[0]?.texts ?? []
+  return rows
+    .map((_, row) =>
+      card(Object.fromEntries(columns.map(({ head, texts }) => [head, texts[row]!.trim()]))),
+    )
+    .join('\n')
+}
+
+function widthOf(columns: readonly Column[]): number {
+  return columns.reduce((sum, one) => sum + one.size + GAP, -GAP)
+}
+
+/** A column of moments or ids in the shortest form that says the same. */
+function shortened(column: Column): Column {
+  const { head, texts } = column
+  const shown = texts.filter((text) => text !== '-')
+  if (shown.length > 0 && shown.every((text) => MOMENT.test(text) || text.length < LEAST_CELL)) {
+    if (!shown.some((text) => MOMENT.test(text))) return column
+    const today = new Date().toISOString().slice(0, 10)
+    const short = texts.map((text) => {
+      if (!MOMENT.test(text)) return text
+      return text.startsWith(today) ? text.slice(11, 19) : text.slice(0, 16).replace('T', ' ')
+    })
+    return columnOf(`${head} UTC`.trim(), short)
+  }
+  return columnOf(head, shortIds(texts))
+}
+
+/** Ids by the shortest beginnings that only one of them has. */
+export function shortIds(texts: readonly string[]): readonly string[] {
+  const ids = [...new Set(texts.filter((text) => ID.test(text)))].toSorted()
+  const short = new Map(
+    ids.map((id, at) => {
+      const shared = [ids[at - 1], ids[at + 1]].map((other) => sameLetters(id, other ?? ''))
+      return [id, id.slice(0, Math.max(id.indexOf('_') + 5, ...shared.map((n) => n + 1)))]
+    }),
+  )
+  return texts.map((text) => short.get(text) ?? text)
+}
+
+function sameLetters(one: string, other: string): number {
+  let at = 0
+  while (at < one.length && one[at] === other[at]) at++
+  return at
+}
+
+/** The widest columns of texts, cut so that all have room, as far as that is possible. */
+function cut(columns: readonly Column[], room: number): Column[] {
+  const result = [...columns]
+  for (let over = widthOf(result) - room; over > 0; over = widthOf(result) - room) {
+    const at = result
+      .map((one, index) => ({ one, index }))
+      .filter(({ one }) => isCuttable(one))
+      .toSorted((a, b) => b.one.size - a.one.size)[0]?.index
+    if (at === undefined) return result
+    const { head, texts, size: was } = result[at]!
+    const next = result.filter((one, index) => index !== at && isCuttable(one)).map((o) => o.size)
+    const to = Math.max(LEAST_CELL, size(head), Math.min(was - 1, Math.max(was - over, ...next)))
+    result[at] = columnOf(
+      head,
+      texts.map((text) => middleCut(text, to)),
+    )
+  }
+  return result
+}
+
+function isCuttable({ head, texts, size: own }: Column): boolean {
+  if (own <= Math.max(LEAST_CELL, size(head))) return false
+  return !texts.some((text) => {
+    const word = text.trim()
+    return WHOLE.test(word) || ID.test(word) || NUMBER.test(word) || MOMENT.test(word)
+  })
+}
+
+function middleCut(text: string, to: number): string {
+  if (size(text) <= to) return text
+  const letters = [...text]
+  const take = (from: Iterable<string>, room: number) => {
+    let taken = ''
+    for (const letter of from) {
+      if (size(taken + letter) > room) break
+      taken += letter
+    }
+    return taken
+  }
+  const end = [...take(letters.toReversed(), Math.floor((to - 1) / 2))].toReversed().join('')
+  return `${take(letters, to - 1 - size(end))}…${end}`
+}
+
+/** Lines no longer than the terminal, but for what has to be pasted whole. @param indent blanks before the rest of a line */
+export function wrapped(text: string, room: number | undefined, indent = 0): string {
+  if (room === undefined) return text
+  const before = indent > room / 2 ? GAP : indent
+  return text
+    .split('\n')
+    .map((line) => (size(line) <= room ? line : wrappedLine(line, room, before)))
+    .join('\n')
+}
+
+function wrappedLine(text: string, room: number, indent: number): string {
+  const lines: string[] = []
+  let line = /^ */.exec(text)![0]
+  let isFresh = true
+  const margin = ' '.repeat(Math.max(indent, line.length))
+  for (const part of text.trimStart().split(/(?<=\s)(?=\S)/)) {
+    let word = part
+    if (!isFresh && size(line + word.trimEnd()) > room) {
+      lines.push(line.trimEnd())
+      line = margin
+    }
+    while (size(line + word.trimEnd()) > room && !WHOLE.test(word)) {
+      const letters = [...word]
+      let count = 1
+      while (size(line + letters.slice(0, count + 1).join('')) <= room) count++
+      lines.push(line + letters.slice(0, count).join(''))
+      line = margin
+      word = letters.slice(count).join('')
+    }
+    line += word
+    isFresh = false
+  }
+  return [...lines, line.trimEnd()].join('\n')
+}
+
+/** Columns of a text on a terminal: wide characters take two. */
+export function size(text: string): number {
+  if (/^[\x20-\x7e]*$/.test(text)) return text.length
+  let columns = 0
+  for (const letter of stripVTControlCharacters(text)) {
+    columns += NO_WIDTH.test(letter) ? 0 : WIDE.test(letter) ? 2 : 1
+  }
+  return columns
+}
+
+export function padded(text: string, to: number): string {
+  return text + ' '.repeat(Math.max(0, to - size(text)))
+}
+
+function escaped(letter: string): string {
+  return `\\u{${letter.codePointAt(0)!.toString(16)}}`
+}
+
+/** States that want attention in colour, on a terminal that has colours. */
+function coloured(line: string): string {
+  if (width() === undefined) return line
+  return line.replaceAll(/(?<= {2})[a-z]+(?= {2}|$)/g, (word) =>
+    BAD.has(word) ? styled('red', word) : word,
+  )
+}
+
+export function styled(style: 'bold' | 'red' | 'dim', text: string): string {
+  return styleText(style, text, { stream: process.stdout })
 }
 
 function asWritten(_: string, value: unknown, context?: { source: string }): unknown {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { Admin } from './admin.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { cell, print, table } from './output.ts'
-import { readPolicyFile, shown } from './settings.ts'
+import { readPolicyFile } from './settings.ts'
 
 /**
  * `policy test`: the verdict of every rule of a policy on the given texts, or whether each case has the expected
@@ -95,19 +95,6 @@ function readCases(path: string): Case[] {
   })
 }
 
-export async function diffPolicies(admin: Admin, args: Arguments): Promise<void> {
-  const [from = '', to = ''] = args.positionals
-  const policies = { from: readPolicyFile(from), to: readPolicyFile(to) }
-  const { data } = await admin.ask('POST', '/policies/diff', policies)
-  print(args, data, () => {
-    const rows = data.members
-      .filter(({ order }: any) => order !== 'equal')
-      .map((one: any) => [one.member, one.order, shown(one.from), shown(one.to)])
-    if (rows.length === 0) return 'They forbid the same.\n'
-    return table(['MEMBER', 'ORDER', 'FROM', 'TO'], rows)
-  })
-}
-
 /** `policy replay`: the effect of a policy on calls whose contents were kept. */
 export async function replayPolicy(admin: Admin, args: Arguments): Promise<void> {
   const [file = ''] = args.positionals
@@ -127,7 +114,7 @@ export async function replayPolicy(admin: Admin, args: Arguments): Promise<void>
       data.calls,
       data.blocked.before,
       data.blocked.after,
-    ].map(cell)
+    ].map((one) => cell(one))
     if (contents === '0') return 'No contents are kept.\n'
     const rows = changed.map((one: any) => [
       one.id,

@@ -1,8 +1,7 @@
-/** Settings of accounts and keys from the options of a command, and how they are printed. */
+/** Settings of accounts, keys and teams from the options of a command, and queries of lists. */
 import { readFileSync } from 'node:fs'
 import type { Settings } from '../server/admin/resources/settings.ts'
-import { CommandError, type Arguments } from './command.ts'
-import { card } from './output.ts'
+import { CommandError, type Arguments, type OptionSpecs } from './command.ts'
 
 /** The value that removes a setting. */
 const NONE = 'none'
@@ -12,7 +11,18 @@ const READERS: Readonly<Record<string, (text: string, option: string) => unknown
   n: wholeNumber,
   'usd[/day|/month]': readCap,
   ids: (text) => text.split(',').map((id) => id.trim()),
-  file: readPolicyFile,
+  file: (path) => readPolicyFile(path),
+  'on|off': readSwitch,
+}
+
+export function optionsOf(settings: Settings): OptionSpecs {
+  const options = Object.values(settings).flatMap(({ option }) => option ?? [])
+  return Object.fromEntries(
+    options.map(({ name, value, help }) => [
+      name,
+      { value, help, ...(value === 'date' && { time: 'later' as const }) },
+    ]),
+  )
 }
 
 export function settingsIn({ text }: Arguments, settings: Settings): Record<string, unknown> {
@@ -25,21 +35,23 @@ export function settingsIn({ text }: Arguments, settings: Settings): Record<stri
   return { name: text.name, ...Object.fromEntries(changes) }
 }
 
-const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 }
-
-/** @throws CommandError for a text that is not a number of seconds, nor one with s, m, h or d */
-export function secondsOf(text: string, option: string): number {
-  const [, digits, unit = 's'] = /^(\d{1,9})([smhd])?$/.exec(text) ?? []
-  if (digits !== undefined) return Number(digits) * SECONDS[unit]!
-  const message = `${option} takes a time such as 7d, 12h or 3600, not ${JSON.stringify(text)}.`
-  throw new CommandError(message, 2)
+/** A change with the settings that options name. @throws CommandError if none is given */
+export function changeIn(args: Arguments, settings: Settings, command: string): object {
+  const change = settingsIn(args, settings)
+  if (Object.values(change).some((value) => value !== undefined)) return change
+  throw new CommandError(`Nothing to change: "${command} --help" lists the settings.`, 2)
 }
 
-/** The moment of an option: a date, or a time from now on such as `30d`; null for `none`. */
+/** The moment of an option; null for `none`. */
 export function momentIn({ text }: Arguments, option: string): string | null | undefined {
+  return text[option] === NONE ? null : text[option]
+}
+
+/** @throws CommandError where an option is missing that a command needs */
+export function required({ text }: Arguments, option: string, why: string): string {
   const value = text[option]
-  if (value === undefined || !/^\d+[smhd]?$/.test(value)) return value === NONE ? null : value
-  return new Date(Date.now() + secondsOf(value, `--${option}`) * 1000).toISOString()
+  if (value) return value
+  throw new CommandError(`${why}: --${option} <text> is required.`, 2)
 }
 
 function wholeNumber(text: string, option: string): number {
@@ -50,13 +62,19 @@ function wholeNumber(text: string, option: string): number {
   )
 }
 
+function readSwitch(text: string, option: string): boolean {
+  if (text === 'on' || text === 'off') return text === 'on'
+  throw new CommandError(`${option} takes "on", "off" or "none", not ${JSON.stringify(text)}.`, 2)
+}
+
 function readCap(text: string): { usd: string; scope: string } {
   const [usd = '', scope = 'lifetime'] = text.split('/')
   return { usd, scope }
 }
 
-/** A policy, or another value, from a JSON file. @throws CommandError */
+/** A policy from a JSON file; "none" is the one that forbids nothing. @throws CommandError */
 export function readPolicyFile(path: string): unknown {
+  if (path === NONE) return { version: 1 }
   try {
     return JSON.parse(readFileSync(path, 'utf8'))
   } catch (error) {
@@ -70,31 +88,30 @@ export function shown(value: unknown): unknown {
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
 }
 
-/** The query of the given options; values are separated by commas. */
-export function queryOf({ text }: Arguments, names: readonly string[], more = {}): URLSearchParams {
+/** A path with the values of options as its query; those of lists are separated by commas. */
+export function withQuery(
+  path: string,
+  { text }: Pick<Arguments, 'text'>,
+  names: readonly string[],
+  more = {},
+): string {
   const query = new URLSearchParams(more)
   for (const name of names) {
     for (const value of text[name]?.split(',') ?? []) query.append(name.replace('-', '_'), value)
   }
-  return query
-}
-
-export function filterOf({ text: { account } }: Arguments): string {
-  return account === undefined ? '' : `?account=${encodeURIComponent(account)}`
-}
-
-/** The first argument of a command, for a path. */
-export function segment({ positionals: [id = ''] }: Arguments): string {
-  return encodeURIComponent(id)
-}
-
-export function keyCard(key: any): string {
-  const { warnings, spend_cap: _, ...members } = key
-  const policy = key.policy && JSON.stringify(key.policy)
-  const lines = (warnings as string[]).map((warning) => `warning: ${warning}\n`)
-  return `${card({ ...members, policy, models: key.models ?? 'all', cap: capOf(key) })}${lines.join('')}`
+  return query.size === 0 ? path : `${path}?${query}`
 }
 
 export function capOf({ spend_cap }: any): string {
   return spend_cap ? `${spend_cap.usd} USD, ${spend_cap.scope}` : '-'
+}
+
+/** The path of an owner of limits such as `key:key_1`; a bare id is that of a key. @throws CommandError */
+export function ownerPath(owner: string): string {
+  const [, kind, id] = /^(?:(key|team|account):)?([^:]+)$/s.exec(owner) ?? []
+  if (id !== undefined) return `/${kind ?? 'key'}s/${encodeURIComponent(id)}`
+  throw new CommandError(
+    `Name the owner as key:<id>, team:<id> or account:<id>, not ${JSON.stringify(owner)}.`,
+    2,
+  )
 }

@@ -2,7 +2,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import { packageVersion } from '../gateway/version.ts'
 import type { Arguments } from './command.ts'
-import { toJson } from './output.ts'
+import { toJson, say } from './output.ts'
 
 export function version({ on }: Arguments): void {
   const database = new DatabaseSync(':memory:')
@@ -10,7 +10,5 @@ export function version({ on }: Arguments): void {
   database.close()
   const versions = { version: packageVersion(), node: process.versions.node, sqlite: row.version }
   const { version: own, node, sqlite } = versions
-  process.stdout.write(
-    on.has('json') ? toJson(versions) : `sluicegate ${own} (node ${node}, sqlite ${sqlite})\n`,
-  )
+  say(on.has('json') ? toJson(versions) : `sluicegate ${own} (node ${node}, sqlite ${sqlite})\n`)
 }

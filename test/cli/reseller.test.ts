@@ -77,7 +77,7 @@ it('sells a month of access by commands alone', async () => {
   expect(compared).toMatch(/maxOutputTokens +looser +400 +500/)
   await command(`keys update ${made.data.id} --policy`, after!)
 
-  await command('credits adjust shop -1.50 --reason goodwill')
+  await command('credits adjust shop -1.50 --reason goodwill --yes')
   expect(await command('statement shop')).toContain('-1.5')
   expect(await command('usage --by key --account shop')).toContain(made.data.id)
   expect(await command('requests list --account shop --status 429')).toContain('429')
@@ -95,9 +95,9 @@ it('sells a month of access by commands alone', async () => {
   await command('ledger verify')
 
   expect(await command('audit list --object account:shop --csv')).toContain('account.credit')
-  await command(`keys archive ${made.data.id}`)
+  await command(`keys archive ${made.data.id} --yes`)
   expect(await chat(rotated.key)).toBe(401)
-  const archived = await json('accounts archive shop')
+  const archived = await json('accounts archive shop --yes')
   expect(archived).toMatchObject({ id: 'shop', disabled: true })
   expect(await command('accounts list')).not.toContain('Shoe shop')
   const changes = await json('audit list --object account:shop --limit 200')

@@ -2,6 +2,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { ENGINES } from '../../config/starter-search.ts'
 import { VENDORS } from '../../providers/vendors.ts'
+import { GROUPS } from '../../src/cli/commands.ts'
+import { REMOTE } from '../../src/cli/asked.ts'
+import { usageOf } from '../../src/cli/help.ts'
 import type { Page } from './_markdown.ts'
 
 /** The text of each table, by its name. */
@@ -21,6 +24,28 @@ export const TABLES: Readonly<Record<string, () => string>> = {
       ['variable', 'engine', 'USD per search'],
       ENGINES.map(({ variable, name, price }) => [code(variable), code(name), price]),
     ),
+  commands: () =>
+    GROUPS.map(({ name, page, commands }) =>
+      [
+        `## ${name}`,
+        `About these commands: [${page}](${page}.md).`,
+        ...commands.map(({ name: of, ...command }) => {
+          const options = Object.entries(command.options ?? {}).filter(
+            ([option]) => !(option in REMOTE),
+          )
+          const shown = options.map(([option, { value, help }]) => [
+            code(value ? `--${option} <${value.replaceAll('|', '\\|')}>` : `--${option}`),
+            help.replaceAll('|', '\\|'),
+          ])
+          return [
+            `### ${code(usageOf({ name: of, ...command }, ''))}`,
+            command.help,
+            ...(command.example ? [`Example: ${code(`sluicegate ${command.example}`)}`] : []),
+            ...(shown.length > 0 ? [table(['option', 'what it does'], shown)] : []),
+          ].join('\n\n')
+        }),
+      ].join('\n\n'),
+    ).join('\n\n'),
   contract: () =>
     table(
       ['export', 'is'],

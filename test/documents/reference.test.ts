@@ -1,7 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { COMMANDS } from '../../src/cli/commands.ts'
 import { configSchema } from '../../src/config/schema.ts'
 import { ROUTES } from '../../src/gateway/routes.ts'
 import { ADMIN_ROUTES } from '../../src/server/admin/api.ts'
@@ -60,20 +59,6 @@ describe('docs/api.md', () => {
     expect(found.length).toBeGreaterThan(10)
     const shown = [...text.matchAll(/^\| `([A-Z]+ \/admin\/[^`*]*)`/gm)].map(([, route]) => route!)
     expect(shown.toSorted()).toEqual(found.toSorted())
-  })
-
-  it('has every command', () => {
-    const commands = COMMANDS.map(({ name, arguments: names = [], optional }) =>
-      [
-        name,
-        ...names.map((one) => `<${one}>`),
-        ...(optional === undefined ? [] : [`[${optional}]`]),
-      ].join(' '),
-    )
-    const { tables } = page('docs/api.md')
-    const table = tables.find(({ header }) => header[0] === 'command')!
-    const shown = table.rows.map(([command]) => command!.replaceAll('`', ''))
-    expect(shown).toEqual(commands)
   })
 
   it('has every code of an error', () => {

@@ -14,7 +14,7 @@ import type { Migration, MigrationNote, MigrationSource, MigratedKey } from '../
 import { connect, Refused, type Admin } from '../admin.ts'
 import { routeOf } from '../configuration.ts'
 import { CommandError, type Arguments } from '../command.ts'
-import { toJson, cell, table } from '../output.ts'
+import { toJson, cell, table, say } from '../output.ts'
 import { comparePrices } from '../../catalog/price-import.ts'
 import { ImportRefused, priceSources, readList } from '../../catalog/price-sources.ts'
 import { ConfigError } from '../../errors/errors.ts'
@@ -54,9 +54,7 @@ export async function importFrom(source: MigrationSource, args: Arguments): Prom
   const accounts = [...migration.accounts.values()]
   const onFreeTier = credits === undefined && accounts.some(({ credit }) => credit === undefined)
   const report: Report = { migration, unserved, notes, written, applied, onFreeTier }
-  process.stdout.write(
-    args.on.has('json') ? toJson(toData(report)) : toText(report, args.on.has('all')),
-  )
+  say(args.on.has('json') ? toJson(toData(report)) : toText(report, args.on.has('all')))
   const count = notes.filter(isNotable).length
   if (count === 0) return
   const what = count === 1 ? '1 thing is' : `${count} things are`

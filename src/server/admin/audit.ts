@@ -9,6 +9,7 @@ import { csvResponse } from './csv.ts'
 import type { LimitMembers } from './resources/limit.ts'
 import {
   CHANGE_COLUMNS,
+  changeList,
   changeView,
   type AuditEntry,
   type MemberChange,
@@ -50,13 +51,14 @@ interface Noting {
 /**
  * Adds an entry, unless nothing differs. Never rejects: the change is made, so a store that does not take the entry is a matter
  * for the log.
+ * @returns the members that differ
  */
 export async function note(
   { runtime: { audit, events, log, metrics }, actor }: Noting,
   { action, object, before = {}, after }: Change,
-): Promise<void> {
+): Promise<AuditEntry['changes']> {
   const changes = changesBetween(before, after)
-  if (Object.keys(changes).length === 0) return
+  if (Object.keys(changes).length === 0) return changes
   try {
     const { id: actor_id, name, address, session } = actor
     await audit.add({ actor: name, actor_id, session, address, action, object, changes })
@@ -65,6 +67,7 @@ export async function note(
     metrics.auditFailed()
     log.error(`${action} of ${object} was done, but is missing in the audit log`, error)
   }
+  return changes
 }
 
 /** Lists changes. @throws InvalidRequest for an unknown or unreadable parameter */
@@ -150,7 +153,7 @@ interface Changing<Item extends RevisionChanged['current']> {
 }
 
 /**
- * Changes an object if it has the revision of `If-Match`, records the change, and answers with the object. If it was changed
+ * Changes an object if it has the revision of `If-Match`, records the change, and answers with the object and the members that differ. If it was changed
  * meanwhile, the answer is 412 with the present object.
  * @param action such as `rotate`
  * @param change returns the object after the change, and further members of the answer
@@ -177,8 +180,9 @@ export async function changing<Item extends RevisionChanged['current']>(
     const { item, status = 200, more } = await change(condition)
     const object = `${kind}:${item.id}`
     const after = { ...settings(item), ...done }
-    await note(request, { action: `${kind}.${action}`, object, before, after })
-    return { status, body: { data: await view(item), ...more } }
+    const changes = await note(request, { action: `${kind}.${action}`, object, before, after })
+    const body = { data: await view(item), changes: changeList(changes), ...more }
+    return { status, body }
   } catch (error) {
     if (!(error instanceof RevisionChanged)) throw error
     return { status: 412, body: { ...toErrorBody(error), data: await view(error.current as Item) } }

@@ -171,7 +171,7 @@ describe('a stored token', () => {
     expect((await call(['tokens', 'update', id, '--role', 'viewer', ...options])).out).toContain(
       'viewer',
     )
-    expect((await call(['tokens', 'end', id, ...options])).out).toContain('ci')
+    expect((await call(['tokens', 'end', id, '--yes', ...options])).out).toContain('ci')
     const audit = await gateway.ask('GET', '/admin/audit', { key: TOKEN })
 
     await gateway.close()

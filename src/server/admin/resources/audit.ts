@@ -30,13 +30,17 @@ export interface AuditRow extends AuditEntry {
 }
 
 /** A change as JSON; a side without a value is null. */
-export function changeView(row: AuditRow) {
-  const { id, at, actor, actor_id, session, address, action, object, changes } = row
-  const members = Object.entries(changes).map(([member, { before = null, after = null }]) => ({
+/** The members that differ, null where there was or is no value. */
+export function changeList(changes: AuditRow['changes']) {
+  return Object.entries(changes).map(([member, { before = null, after = null }]) => ({
     member,
     before,
     after,
   }))
+}
+
+export function changeView(row: AuditRow) {
+  const { id, at, actor, actor_id, session, address, action, object, changes } = row
   return {
     id,
     at: moment(at),
@@ -46,7 +50,7 @@ export function changeView(row: AuditRow) {
     address: address || null,
     action,
     object,
-    changes: members,
+    changes: changeList(changes),
   }
 }
 

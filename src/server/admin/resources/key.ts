@@ -120,7 +120,17 @@ export const KEY_SETTINGS = {
     option: { name: 'tag', value: 'text', help: 'the tag of its calls; "none" removes it' },
   },
   /** Whether the contents of its calls may be kept where the configuration allows that. */
-  log_content: { stored: 'logContent', schema: flag, absent: false, csv: [] },
+  log_content: {
+    stored: 'logContent',
+    schema: flag,
+    absent: false,
+    csv: [],
+    option: {
+      name: 'log-content',
+      value: 'on|off',
+      help: 'whether contents of its calls may be kept; "none" for off',
+    },
+  },
   /** Whether its calls get stored answers; the model may say less. */
   cache: {
     stored: 'cache',

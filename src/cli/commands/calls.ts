@@ -1,0 +1,118 @@
+/** Commands over calls and usage. */
+import { REQUEST_FILTERS } from '../../server/admin/resources/request.ts'
+import { USAGE_FILTERS } from '../../server/admin/resources/usage.ts'
+import { asked, connected, list, RANGE, whole } from '../asked.ts'
+import type { Group } from '../command.ts'
+import { cell } from '../output.ts'
+import { withQuery } from '../settings.ts'
+import { billText, endOf, proofOf, requestCard, usageText } from '../shown.ts'
+
+const FILTERS = [...Object.keys(REQUEST_FILTERS), 'from', 'to', 'after']
+const USAGE = ['from', 'to', 'rollup', 'top', 'metric', ...Object.keys(USAGE_FILTERS)]
+const { key, account, model, status } = REQUEST_FILTERS
+
+export const CALLS: Group = {
+  name: 'Calls and usage',
+  page: 'operate/monitor',
+  commands: [
+    asked('requests list', 'List the last calls, newest first.', {
+      csv: true,
+      options: {
+        ...REQUEST_FILTERS,
+        ...RANGE,
+        find: { value: 'text', help: 'only those with this text in user, tag or model' },
+        limit: { value: 'n', help: 'how many, from 1 to 200 (default: 50)' },
+        all: { help: 'to the end' },
+        after: { value: 'request', help: 'go on below this one, as the last line says' },
+      },
+      example: 'requests list --status 5xx --from 7d',
+      all: ({ on }) => on.has('all'),
+      ask: (args) =>
+        withQuery(
+          '/requests',
+          args,
+          FILTERS,
+          args.on.has('all') ? {} : { limit: args.text.limit ?? '50' },
+        ),
+      show: (answer, { text: { find } }) => {
+        const has = (text: unknown) => typeof text === 'string' && text.includes(find!)
+        const data = answer.data.filter(
+          ({ user, tag, model: of }: any) => find === undefined || [user, tag, of].some(has),
+        )
+        return CALLS_LIST({ ...answer, data })
+      },
+    }),
+    asked('requests show', 'Show everything that is known of one call.', {
+      arguments: ['request'],
+      options: { bill: { help: 'which quantity was charged at which price' } },
+      example: 'requests show req_01K7',
+      ask: (_, path) => `/requests${path}`,
+      json: ({ data: { bill, ...call } }, { on }, { id }) => {
+        if (on.has('bill')) billText({ ...call, bill }, id)
+        return on.has('bill') ? bill : { ...call, bill }
+      },
+      show: ({ data }, { on }, { id }) => (on.has('bill') ? billText(data, id) : requestCard(data)),
+    }),
+    connected(
+      'requests tail',
+      'Print a line for each call that ends.',
+      { options: { key, account, model, status } },
+      async (admin, args) => (await import('../requests.ts')).tailRequests(admin, args),
+    ),
+    asked('requests end', 'End a running call.', {
+      arguments: ['request'],
+      ask: (_, path) => ['POST', `/requests${path}/end`],
+      show: (_, __, { id }) => `${cell(id)} is ended.\n`,
+    }),
+    asked('usage', 'Show who used what: calls, cost and tokens.', {
+      csv: true,
+      json: whole,
+      options: {
+        from: {
+          value: 'moment',
+          time: 'ago',
+          help: 'from this day or moment on, UTC (default: seven days ago)',
+        },
+        to: { value: 'moment', time: 'ago', help: 'before this day or moment, UTC' },
+        by: { value: 'groups', help: 'up to two of account, key, model, deployment, tag, user, …' },
+        rollup: { value: 'span', help: 'hour, day or month' },
+        metric: { value: 'name', help: 'what groups are ranked by (default: cost_usd)' },
+        top: { value: 'n', help: 'groups that are kept apart (default: 20)' },
+        ...USAGE_FILTERS,
+      },
+      example: 'usage --by key,model --from 30d',
+      ask: (args) =>
+        withQuery('/usage', args, USAGE, args.text.by === undefined ? {} : { group: args.text.by }),
+      show: usageText,
+    }),
+    asked('usage verify', 'Add usage up again, and compare it with the ledger.', {
+      ask: () => '/usage/verify',
+      show: ({ data }) => proofOf(data),
+      wrong: ({ agrees }) =>
+        agrees === false
+          ? 'Usage differs from the ledger: "usage rebuild" reads the ledger again.'
+          : undefined,
+    }),
+    asked('usage rebuild', 'Make usage anew from the ledger.', {
+      ask: () => ['POST', '/usage/rebuild'],
+      show: () => 'The ledger is read again, in the background.\n',
+    }),
+  ],
+}
+
+const CALLS_LIST = list(
+  {
+    AT: 'at',
+    STATUS: ({ status: code }) => code || null,
+    END: endOf,
+    MS: 'times.total_ms',
+    MODEL: ({ model: served, asked_model }) => served ?? asked_model,
+    KEY: 'key_id',
+    'COST USD': 'cost_usd',
+    REQUEST: 'id',
+  },
+  ['MS', 'KEY', 'STATUS', 'COST USD'],
+  ({ searched_to, next }) =>
+    (searched_to ? `Looked back to ${searched_to}.\n` : '') +
+    (next ? `The list goes on: --after ${cell(next)}\n` : ''),
+)

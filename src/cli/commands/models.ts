@@ -1,0 +1,150 @@
+/** Commands over models, vendors and search engines. */
+import { asked, cardOf, list, LOCAL } from '../asked.ts'
+import type { Group } from '../command.ts'
+import { withQuery } from '../settings.ts'
+import { entryCommands, layer } from './managed.ts'
+
+const JSON_OUTPUT = { json: { help: 'print JSON' } }
+
+/** A line for each deployment, the first of them with its model. */
+const LINES = list(
+  {
+    MODEL: 'model',
+    MODALITY: 'modality',
+    DEPLOYMENT: 'id',
+    HEALTH: 'health.state',
+    SINCE: 'health.since',
+    'LATENCY MS': 'health.latency_ms',
+    FAILURES: ({ health }) => health.failures || null,
+    'LAST FAILURE': 'health.last_failure',
+    'COOLDOWN UNTIL': 'health.rests_until',
+  },
+  ['LATENCY MS', 'LAST FAILURE', 'SINCE', 'FAILURES', 'MODALITY'],
+)
+
+export const MODELS: Group = {
+  name: 'Models',
+  page: 'models-and-prices',
+  commands: [
+    {
+      name: 'vendors',
+      help: 'List the vendors that are known by name, and the variables of their keys.',
+      options: JSON_OUTPUT,
+      run: async (args) => (await import('../vendors.ts')).listVendors(args),
+    },
+    asked('models', 'List the models with their deployments and their health.', {
+      options: {
+        vendor: { value: 'names', help: 'only those of these vendors, separated by commas' },
+        find: { value: 'text', help: 'only those with this text in their id or another name' },
+        used: { value: 'days', help: 'only those that were called lately, such as 30d' },
+      },
+      example: 'models --vendor mock',
+      ask: (args) =>
+        withQuery(
+          '/models',
+          args,
+          ['vendor', 'used'],
+          args.text.find === undefined ? {} : { q: args.text.find },
+        ),
+      show: ({ data }) => {
+        const lines = data.flatMap(({ id, modality, deployments }: any) =>
+          deployments.map((one: any, at: number) => ({
+            ...one,
+            model: at === 0 ? id : '',
+            modality: at === 0 ? modality : '',
+          })),
+        )
+        return LINES({ data: lines })
+      },
+    }),
+    asked('models show', 'Show a model, by any of its names.', {
+      arguments: ['model'],
+      example: 'models show mock/echo',
+      ask: (_, path) => `/models${path}`,
+      show: ({ data }) => {
+        const shown = Object.entries(data).filter(([, value]) => value !== null)
+        return MODEL_CARD({ data: Object.fromEntries(shown) })
+      },
+    }),
+    asked(
+      'models unserved',
+      'List names that clients ask for and that are not served, and what changes it.',
+      {
+        all: true,
+        ask: () => '/models/unserved',
+        show: list(
+          {
+            NAME: 'name',
+            REASON: 'reason',
+            ASKED: 'asked',
+            ACCOUNTS: 'accounts',
+            LAST: 'last_at',
+            REMEDY: 'remedy',
+          },
+          ['ACCOUNTS', 'LAST'],
+        ),
+      },
+    ),
+    {
+      name: 'models discover',
+      help: 'Ask the vendors for their models, and compare them with those that are served.',
+      optional: 'vendor',
+      repeated: true,
+      options: LOCAL,
+      run: async (args) => (await import('../discover.ts')).discoverModels(args),
+    },
+    {
+      name: 'models lint',
+      help: 'Look for mistakes in the prices of the configuration, or of a price list.',
+      optional: 'file',
+      options: { strict: { help: 'fail if there are warnings' }, ...LOCAL },
+      run: async (args) => (await import('../models.ts')).lintModels(args),
+    },
+    {
+      name: 'models price',
+      help: 'Show what a call would cost, line by line.',
+      arguments: ['model'],
+      options: {
+        prompt: { value: 'n', help: 'tokens of the prompt' },
+        cached: { value: 'n', help: 'tokens of it that are read from a cache' },
+        completion: { value: 'n', help: 'tokens of the answer' },
+        units: { value: 'n', help: 'images, pages, characters or seconds, as the model counts' },
+        at: { value: 'time', help: 'when the call enters, such as "2027-01-31T00:00:00Z"' },
+        ...LOCAL,
+      },
+      example: 'models price mock/echo --prompt 1000 --completion 200',
+      run: async (args) => (await import('../models.ts')).showPrice(args),
+    },
+    {
+      name: 'models import',
+      help: 'Compare prices.json with public price lists; with --write take their prices over.',
+      options: {
+        from: {
+          value: 'list',
+          help: 'a list by name, a file or an https address; may be repeated',
+        },
+        format: { value: 'name', help: 'the form of a file (default: what it looks like)' },
+        only: { value: 'models', help: 'only these, such as "openai/*"; may be repeated' },
+        accept: { value: 'model[:price]', help: 'take over what was held back; may be repeated' },
+        output: { value: 'file', help: 'the list to change (default: prices.json)' },
+        write: { help: 'write the list; without it nothing is changed' },
+        ...LOCAL,
+      },
+      run: async (args) => (await import('../import-prices.ts')).importPrices(args),
+    },
+    ...entryCommands('models', 'model'),
+    ...entryCommands('providers', 'provider'),
+    layer('providers offers', 'List the models of a vendor, with their prices.', 'listOffers', [
+      'name',
+    ]),
+    ...entryCommands('engines', 'search engine'),
+  ],
+}
+
+const MODEL_CARD = cardOf(({ deployments, fallbacks = [] }) => ({
+  fallbacks:
+    fallbacks.length > 0
+      ? fallbacks.map((one: any) => [one.model, one.when, one.skipped ?? []].flat().join(' '))
+      : undefined,
+  deployments: deployments.map(({ id }: any) => id),
+}))

@@ -1,0 +1,145 @@
+/** The help of the program and of its commands, and the completion of a shell: both are made from the table. */
+import { CommandError, type Command, type Group, type OptionSpecs } from './command.ts'
+import { SHARED, REMOTE } from './asked.ts'
+import { padded, size, styled, width, wrapped } from './output.ts'
+
+export const PROGRAM = 'sluicegate'
+const MANUAL = `${PROGRAM} docs`
+const EXAMPLES = [
+  'keys create local --name laptop --cap 5/month',
+  'requests list --status 5xx --from 7d',
+  'usage --by key,model --from 30d',
+]
+
+/** Options that many commands take; they are one paragraph at the end of their help. */
+const COMMON: ReadonlySet<string> = new Set(['csv', ...Object.keys({ ...REMOTE, ...SHARED })])
+
+/** The groups with a line for each noun; with all, every command. */
+export function overview(groups: readonly Group[], all: boolean): string {
+  const lines = groups.map((group) => {
+    const rows = all
+      ? group.commands.map((one) => [usageOf(one, ''), one.help] as const)
+      : nouns(group.commands)
+    return `${styled('bold', group.name)}\n${columns(rows)}`
+  })
+  const between = all ? '\n' : ''
+  return [
+    `${PROGRAM}: a gateway in front of model vendors. Without a command it starts.\n\n`,
+    lines.join(between),
+    `\nExamples\n${EXAMPLES.map((one) => `  ${PROGRAM} ${one}\n`).join('')}`,
+    `\n"${PROGRAM} <command> --help" has the options, "--help --all" every command, "${MANUAL}" the manual.\n`,
+  ].join('')
+}
+
+/** A line for each noun, with its verbs. */
+function nouns(commands: readonly Command[]): (readonly [string, string])[] {
+  const byNoun = Map.groupBy(commands, ({ name }) => name.split(' ')[0]!)
+  const single = [...byNoun].filter(([noun, of]) => of.length === 1 && of[0]!.name === noun)
+  const others = [...byNoun].filter(([noun, of]) => of.length > 1 || of[0]!.name !== noun)
+  return [
+    ...(single.length > 0 ? [[single.map(([noun]) => noun).join(', '), ''] as const] : []),
+    ...others.map(([noun, of]) => {
+      const verbs = of.flatMap(({ name }) => name.slice(noun.length + 1) || [])
+      return [noun, verbs.join(', ')] as const
+    }),
+  ]
+}
+
+/** The help of a command, and the commands that begin with its word; or the commands of a family such as `keys`. */
+export function helpOf(
+  word: string,
+  command: Command | undefined,
+  { commands, page }: Group,
+): string {
+  const family = commands.filter(({ name }) => name.startsWith(`${word} `))
+  const related = family.map((one) => [usageOf(one, ''), one.help] as const)
+  const manual = `\nMore: ${MANUAL} ${page}\n`
+  if (!command)
+    return `Usage: ${PROGRAM} ${word} <command> [options]\n\n${columns(related)}${manual}`
+  const options = Object.entries({ ...command.options, ...SHARED }) as [
+    string,
+    OptionSpecs[string],
+  ][]
+  const own = options.filter(([name]) => !COMMON.has(name)).map(optionLine)
+  const common = options.filter(([name]) => COMMON.has(name)).map(optionLine)
+  const { example } = command
+  return [
+    `${command.help}\n\nUsage: ${usageOf(command)} [options]\n`,
+    own.length > 0 ? `\nOptions:\n${columns(own)}` : '',
+    command.name === word && family.length > 0 ? `\nRelated commands:\n${columns(related)}` : '',
+    example === undefined ? '' : `\nExample:\n  ${PROGRAM} ${example}\n`,
+    `\nCommon options:\n${columns(common)}`,
+    manual,
+  ].join('')
+}
+
+function optionLine([name, { value, optional, help }]: [string, OptionSpecs[string]]) {
+  const shown = value && (optional ? `[=<${value}>]` : ` <${value}>`)
+  return [`--${name}${shown ?? ''}`, help] as const
+}
+
+export function usageOf(command: Command, program = `${PROGRAM} `): string {
+  const names = (command.arguments ?? []).map((name) => ` <${name}>`)
+  const last =
+    command.optional === undefined ? '' : ` [${command.optional}]${command.repeated ? '…' : ''}`
+  return `${program}${command.name}${names.join('')}${last}`
+}
+
+/** The widest left column that keeps the right one beside it. */
+const MOST_LEFT = 34
+
+function columns(rows: readonly (readonly [string, string])[]): string {
+  const room = width()
+  const fitting = rows.map(([left]) => size(left)).filter((one) => one <= MOST_LEFT)
+  const left = Math.max(0, ...fitting)
+  return rows
+    .map(([name, text]) => {
+      const beside = size(name) <= left || text === ''
+      const head = beside ? `  ${padded(name, left)}  ` : `  ${name}\n${' '.repeat(left + 4)}`
+      return wrapped(`${head}${text}`.trimEnd(), room, left + 4)
+    })
+    .map((line) => `${line}\n`)
+    .join('')
+}
+
+/** A script that completes commands and options, without a start of the program. @throws CommandError for another shell */
+export function completion(shell: string, commands: readonly Command[]): string {
+  if (shell !== 'bash' && shell !== 'zsh') {
+    throw new CommandError(
+      `There is a completion for bash and for zsh, not ${JSON.stringify(shell)}.`,
+      2,
+    )
+  }
+  const words = new Map<string, Set<string>>()
+  const put = (at: string, word: string) => {
+    if (!words.has(at)) words.set(at, new Set())
+    words.get(at)!.add(word)
+  }
+  for (const { name, options } of commands) {
+    const [noun = '', verb] = name.split(' ')
+    put('', noun)
+    if (verb !== undefined) put(noun, verb)
+    for (const option of Object.keys({ ...options, ...SHARED, help: {} })) put(name, `--${option}`)
+  }
+  const cases = [...words].map(([at, all]) => `    "${at}") words="${[...all].join(' ')}" ;;`)
+  return [
+    ...(shell === 'zsh' ? ['autoload -U +X bashcompinit && bashcompinit'] : []),
+    `_${PROGRAM}() {`,
+    '  local cur="${COMP_WORDS[COMP_CWORD]}" one="${COMP_WORDS[1]}" two="${COMP_WORDS[1]} ${COMP_WORDS[2]}" at',
+    '  COMPREPLY=()',
+    '  if [ "$COMP_CWORD" -eq 1 ]; then at=""',
+    '  elif [ "$COMP_CWORD" -eq 2 ]; then at="$one"',
+    '  else at="$two"; fi',
+    `  COMPREPLY=( $(compgen -W "$(_${PROGRAM}_words "$at") $(_${PROGRAM}_words "$one")" -- "$cur") )`,
+    '}',
+    `_${PROGRAM}_words() {`,
+    '  local words=""',
+    '  case "$1" in',
+    ...cases,
+    '  esac',
+    '  echo "$words"',
+    '}',
+    `complete -o default -F _${PROGRAM} ${PROGRAM}`,
+    '',
+  ].join('\n')
+}

@@ -1,0 +1,133 @@
+/** Texts of calls, usage and statements for people. */
+import { list } from './asked.ts'
+import { CommandError } from './command.ts'
+import { aligned, card, cell, table } from './output.ts'
+
+/** How a call ended, in the words that all lists have. */
+export function endOf({ running, outcome, code, limited_by, guard }: any): string {
+  if (running) return 'running'
+  if (outcome === 'cancelled') return 'left'
+  if (outcome !== 'refused') return outcome === 'failed' && code ? `failed ${code}` : cell(outcome)
+  if (limited_by) return `limited ${limited_by}`
+  return guard?.outcome === 'blocked' ? 'blocked' : `rejected ${code ?? ''}`.trim()
+}
+
+export function requestCard(call: any): string {
+  return card(flat({ ...call, bill: null, bill_missing: null }))
+}
+
+/** Nested members under names such as `times.total_ms`; without unknown ones. */
+function flat(value: object, prefix = ''): Record<string, unknown> {
+  const members = Object.entries(value).flatMap(([name, member]): [string, unknown][] => {
+    if (member === null) return []
+    const path = prefix + name
+    if (name === 'attempts') return attemptLines(path, member)
+    if (typeof member !== 'object' || Array.isArray(member) || JSON.isRawJSON(member)) {
+      return [[path, member]]
+    }
+    return Object.entries(flat(member, `${path}.`))
+  })
+  return Object.fromEntries(members)
+}
+
+function attemptLines(path: string, attempts: any[]): [string, unknown][] {
+  return attempts.map(({ deployment, ms, result, status, message, model, skipped }, i) => {
+    if (skipped) return [`${path}.${i + 1}`, `${model} not asked: ${skipped}`]
+    const reason = [status && `status ${cell(status)}`, message].filter(Boolean).join(': ')
+    const end = reason === '' ? '' : ` (${reason})`
+    return [`${path}.${i + 1}`, `${deployment} ${result} after ${cell(ms)} ms${end}`]
+  })
+}
+
+/** The terms of a bill, a line each, whose amounts sum to the cost. @throws CommandError where there is none */
+export function billText({ bill, bill_missing: missing }: any, id: string): string {
+  if (!bill) {
+    const why =
+      missing === 'folded'
+        ? 'its row was folded into a total'
+        : missing === 'prices'
+          ? 'the prices of its row are not stored'
+          : 'it was not charged'
+    throw new CommandError(`There is no bill of ${id}: ${why}.`)
+  }
+  const rows = bill.lines.map((line: any) => {
+    const name = line.price === line.priced_as ? line.price : `${line.price} (${line.priced_as})`
+    return [line.source, name, line.quantity, '×', line.unit_price_usd, '=', line.amount_usd]
+  })
+  const others = [
+    ['rounding', '', bill.rounding_usd],
+    [`waived${bill.waived_because ? `, ${bill.waived_because}` : ''}`, '-', bill.waived_usd],
+    ['cut', '-', bill.cut_usd],
+  ].filter(([, , amount]) => cell(amount) !== '0')
+  const sums = [
+    ...others.map(([name, sign, amount]) => [name, '', '', '', '', sign, amount]),
+    ['cost', '', '', '', '', '', bill.cost_usd],
+  ]
+  return aligned([...rows, ...sums])
+}
+
+const SUMS = ['calls', 'cost_usd', 'prompt_tokens', 'completion_tokens']
+/** Sums under the names that lists of calls have for them. */
+const ENDS = { BLOCKED: 'blocked', LIMITED: 'refused', FAILED: 'errors' }
+
+export function usageText({ data, other, totals, ledger }: any): string {
+  const groups = Object.keys(data[0]?.group ?? {})
+  const line = (one: any, names: unknown[]) => [
+    one.start ?? 'total',
+    ...names,
+    ...[...SUMS, ...Object.values(ENDS)].map((name) => one[name]),
+  ]
+  const rows = [
+    ...data.map((one: any) => line(one, Object.values(one.group))),
+    ...other.map((one: any) => line(one, Array(groups.length).fill('(other)'))),
+    line(totals, Array(groups.length).fill('')),
+  ]
+  const headings = [...groups, ...SUMS].map((name) => name.replaceAll('_', ' ').toUpperCase())
+  const spare = ['FAILED', 'LIMITED', 'BLOCKED', 'COMPLETION TOKENS', 'PROMPT TOKENS', 'START']
+  return table(['START', ...headings, ...Object.keys(ENDS)], rows, spare) + proofOf(ledger)
+}
+
+export function statementText({ data, ledger }: any): string {
+  const spent = (of: any[]) => of.map(({ name, calls, cost_usd }) => [name, calls, cost_usd])
+  const bookings = data.bookings.map(({ at, kind, reference, amount_usd }: any) => [
+    at,
+    kind,
+    reference,
+    amount_usd,
+  ])
+  const first = [data.from, 'opening', '', data.opening_usd]
+  const last = [data.to, 'closing', '', data.closing_usd]
+  return [
+    `${cell(data.name)} (${cell(data.account_id)}), ${data.month}\n\n`,
+    table(['AT', 'BOOKING', 'REFERENCE', 'USD'], [first, ...bookings, last], ['REFERENCE']),
+    `\n${table(['MODEL', 'CALLS', 'USD'], [...spent(data.models), ['total', '', data.spent_usd]])}`,
+    `\n${table(['TAG', 'CALLS', 'USD'], spent(data.tags))}`,
+    `\n${proofOf(ledger)}`,
+  ].join('')
+}
+
+export function proofOf({ agrees, as_of, differences }: any): string {
+  if (agrees === null) return 'The ledger is being read: some calls are missing.\n'
+  if (agrees) return `Equals the ledger, as of ${as_of}.\n`
+  const rows = differences.map(({ account_id, key_id, indexed_usd, ledger_usd }: any) => [
+    account_id,
+    key_id,
+    indexed_usd,
+    ledger_usd,
+  ])
+  return `Differs from the ledger:\n${table(['ACCOUNT', 'KEY', 'USAGE USD', 'LEDGER USD'], rows)}`
+}
+
+export const limitsText = list(
+  {
+    LIMIT: 'limit',
+    VALUE: ({ value, models }) => (models ? `${cell(value)} for ${models.join(', ')}` : value),
+    FROM: 'source',
+    USED: 'used',
+    HELD: 'held',
+    LEFT: 'left',
+    'RESETS AT': 'resets_at',
+    RAISED: ({ raised }) => raised && `from ${cell(raised.from)} until ${raised.until}`,
+  },
+  ['RAISED', 'HELD', 'RESETS AT'],
+)
