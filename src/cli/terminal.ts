@@ -13,7 +13,7 @@ export async function confirm({ on }: Arguments, question: string): Promise<void
   if (!/^y(es)?$/i.test(answer.trim())) throw new CommandError('Nothing was changed.')
 }
 
-/** @throws CommandError where nobody can be asked, and `--yes` is missing */
+/** @throws CommandError without a terminal, where `--yes` is missing */
 export function needYes({ on }: Arguments, command: string): void {
   if (on.has('yes') || process.stdin.isTTY) return
   throw new CommandError(`"${command}" is final: without a terminal it needs --yes.`, 2)

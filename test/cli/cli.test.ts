@@ -327,7 +327,10 @@ describe('commands of a running gateway', () => {
     const none = await call(['audit', 'list', '--action', 'nothing', ...at()])
     expect(none.out).toBe('There are none.\n')
     const missing = await adjust('corrected', '-1')
-    expect([missing.code, missing.err]).toEqual([2, expect.stringMatching(/--reason is required/)])
+    expect([missing.code, missing.err]).toEqual([
+      2,
+      expect.stringMatching(/--reason <text> is required/),
+    ])
     const option = await adjust('corrected', '-x', ...reason)
     expect([option.code, option.err]).toEqual([2, expect.stringMatching(/^There is no option -x/)])
   })

@@ -51,7 +51,7 @@ it('a model without a deployment that answers is an alert, which can be muted', 
   expect(listed.err).toBe('')
   expect(listed.out).toMatch(new RegExp(`active +model.down +mock/echo .*${alert.id}`))
   expect((await call(['alerts', 'mute', alert.id, '--seconds', '9', ...at])).out).toContain(
-    `Nothing is told of ${alert.id} until 2`,
+    `Alert ${alert.id} is muted until 2`,
   )
   expect((await call(['alerts', 'mute', alert.id, '--seconds', 'x', ...at])).err).toContain(
     'seconds',
