@@ -38,8 +38,6 @@ interface Priced extends ListedPrices {
 interface ListedPrices {
   readonly pricing: Pricing
   readonly prices: Prices
-  /** The model in the form in which `GET /v1/models` lists it. */
-  readonly listing: object
 }
 
 /** A model at the prices of a list; the same object where they are those of the catalog. */
@@ -53,7 +51,7 @@ export function atPricesOf<Model extends Priced>(list: AccountPrices, model: Mod
   const pricing = timesFactor(model.pricing, by)
   if (pricing === model.pricing) return model
   const priceChanges = model.priceChanges.map((change) => {
-    return { ...change, ...pricesOf(timesFactor(change.pricing, by), change.listing) }
+    return { ...change, ...pricesOf(timesFactor(change.pricing, by)) }
   })
   return { ...withPricing(model, pricing), priceChanges }
 }
@@ -67,10 +65,9 @@ function entryFor(
 }
 
 function withPricing<Model extends Priced>(model: Model, pricing: Pricing): Model {
-  return { ...model, ...pricesOf(pricing, model.listing) }
+  return { ...model, ...pricesOf(pricing) }
 }
 
-function pricesOf(written: Pricing, listing: object): ListedPrices {
-  const pricing = plainPricing(written)
-  return { pricing, prices: compilePrices(written), listing: { ...listing, pricing } }
+function pricesOf(written: Pricing): ListedPrices {
+  return { pricing: plainPricing(written), prices: compilePrices(written) }
 }

@@ -28,7 +28,6 @@ import {
   type WrittenEntry,
 } from './entry.ts'
 import type { Fallback } from './fallback-list.ts'
-import { entryOf } from './listing.ts'
 import { isAllowed, Names, type Meaning } from './names.ts'
 import { coveredBy, type PricedWildcard } from './wildcards.ts'
 
@@ -59,8 +58,6 @@ interface PriceChange {
   /** Plain decimal strings of USD per unit. */
   readonly pricing: Pricing
   readonly prices: Prices
-  /** The model in the form in which `GET /v1/models` lists it from then on. */
-  readonly listing: object
 }
 
 /** A model that clients can use. */
@@ -69,6 +66,7 @@ export interface Model {
   readonly id: string
   /** What people call it. */
   readonly name?: string
+  readonly description?: string
   /** Seconds since epoch; absent where it is not known. */
   readonly created?: number
   readonly vendor: string
@@ -106,8 +104,6 @@ export interface Model {
   /** Models that answer where this one cannot; absent where those of all models apply. */
   readonly fallbacks?: readonly Fallback[]
   readonly deployments: readonly Deployment[]
-  /** The model in the form in which `GET /v1/models` lists it. */
-  readonly listing: object
 }
 
 /** How clients may call models. */
@@ -172,7 +168,8 @@ export class Catalog {
   readonly #free: readonly Model[]
   readonly #offered: readonly Model[]
   readonly #byId: ReadonlyMap<string, Model>
-  readonly #names: Names
+  /** Made when a name that is no id is first asked for. */
+  #names: Names | undefined
   readonly #resolved = new LRUCache<string, Resolution | Miss>({ max: MAX_RESOLVED })
   /** All moments at which a price changes, ascending. */
   readonly #changes: readonly number[]
@@ -200,7 +197,7 @@ export class Catalog {
     this.#offered = this.#models.filter((model) => !isRetired(model))
     this.#byId = new Map(this.#models.map((model) => [model.id, model]))
     this.naming = naming
-    this.#names = names ?? new Names(this.#models, naming)
+    this.#names = names
   }
 
   /**
@@ -213,9 +210,13 @@ export class Catalog {
     let then = this.#moments.get(since)
     if (!then) {
       const models = this.#models.map((model) => modelAt(model, since))
-      this.#moments.set(since, (then = new Catalog(models, this.naming, this.#names)))
+      this.#moments.set(since, (then = new Catalog(models, this.naming, this.#namesOfAll)))
     }
     return then
+  }
+
+  get #namesOfAll(): Names {
+    return (this.#names ??= new Names(this.#models, this.naming))
   }
 
   /** The names of the price lists of accounts. */
@@ -236,7 +237,7 @@ export class Catalog {
     let own = this.#lists.get(name)
     if (!own) {
       const models = this.#models.map((model) => atPricesOf(list, model))
-      this.#lists.set(name, (own = new Catalog(models, this.naming, this.#names, list)))
+      this.#lists.set(name, (own = new Catalog(models, this.naming, this.#namesOfAll, list)))
     }
     return own
   }
@@ -303,10 +304,10 @@ export class Catalog {
    */
   suggest(name: string): string | undefined {
     if (name.length > MAX_SUGGESTED) return undefined
-    const other = name.includes('/') ? this.#names.otherVendor(name) : undefined
+    const other = name.includes('/') ? this.#namesOfAll.otherVendor(name) : undefined
     if (other !== undefined) return other
     const ids = new Map<string, string>()
-    for (const [one, id] of this.#names.similar(name)) if (!ids.has(one)) ids.set(one, id)
+    for (const [one, id] of this.#namesOfAll.similar(name)) if (!ids.has(one)) ids.set(one, id)
     // Of two that are equally near, the one that begins like it for longer.
     const names = [...ids.keys()].map((one) => [shared(one, name), one] as const)
     const sorted = names.toSorted(([a], [b]) => b - a).map(([, one]) => one)
@@ -317,11 +318,11 @@ export class Catalog {
   #resolve(name: string): Resolution | Miss {
     let result = this.#resolved.get(name)
     if (!result) {
-      const exact = this.#names.exactly(name)
+      const exact = this.#namesOfAll.exactly(name)
       const covered = exact ? undefined : this.#coveredModel(name)
       result = covered
         ? { model: covered, thinks: false }
-        : this.#meant(exact ?? this.#names.roughly(name))
+        : this.#meant(exact ?? this.#namesOfAll.roughly(name))
       // Names that a wildcard covers have a memory of their own.
       if (!covered) this.#resolved.set(name, result)
     }
@@ -383,9 +384,9 @@ function modelAt(model: Model, now: number): Model {
   const isSame = deployments.every((one, index) => one === model.deployments[index])
   const then = isSame ? model : { ...model, deployments }
   if (!change) return then
-  const { pricing, prices, listing } = change
+  const { pricing, prices } = change
   const priceChanges = model.priceChanges.filter(({ from }) => from > now)
-  return { ...then, pricing, prices, listing, priceChanges }
+  return { ...then, pricing, prices, priceChanges }
 }
 
 function costAt(deployment: Deployment, now: number): Deployment {
@@ -398,27 +399,6 @@ function costAt(deployment: Deployment, now: number): Deployment {
 function toModel(id: string, entry: ModelEntry): Model {
   const { name, description, created, context_length, max_output_tokens } = entry
   const { listed: known, wildcard, deprecated_on, defaults, fallbacks } = entry
-  const capabilities = entry.capabilities && new Set(entry.capabilities)
-  const listed = {
-    id,
-    label: id,
-    vendor: id.slice(0, id.indexOf('/')),
-    aliases: entry.aliases,
-    modality: modalityOf(entry),
-    freeTier: entry.free_tier,
-    pricing: plainPricing(entry.pricing),
-  }
-  const listing = entryOf({
-    ...listed,
-    capabilities: capabilities ?? (known?.capabilities && new Set(known.capabilities)),
-    created,
-    deprecatedOn: deprecated_on,
-    name,
-    description,
-    contextLength: context_length,
-    maxOutputTokens: max_output_tokens,
-    defaults,
-  })
   // What the vendor is paid is the same object where nothing is added to it, so that it is not computed a second time.
   const compiled = new Map<Pricing, Prices>()
   const pricesOf = (pricing: Pricing) => {
@@ -427,16 +407,21 @@ function toModel(id: string, entry: ModelEntry): Model {
     return prices
   }
   return {
-    ...listed,
+    id,
+    label: id,
+    vendor: id.slice(0, id.indexOf('/')),
+    aliases: entry.aliases,
+    modality: modalityOf(entry),
+    freeTier: entry.free_tier,
+    pricing: plainPricing(entry.pricing),
     prices: pricesOf(entry.pricing),
-    priceChanges: (entry.price_changes ?? []).map(({ from, pricing: own }) => {
-      const pricing = plainPricing(own)
-      const prices = pricesOf(own)
-      return { from: Date.parse(from), pricing, prices, listing: { ...listing, pricing } }
+    priceChanges: (entry.price_changes ?? []).map(({ from, pricing }) => {
+      return { from: Date.parse(from), pricing: plainPricing(pricing), prices: pricesOf(pricing) }
     }),
     ...(name !== undefined && { name }),
+    ...(description !== undefined && { description }),
     ...(created > 0 && { created }),
-    capabilities,
+    capabilities: entry.capabilities && new Set(entry.capabilities),
     priceSource: entry.price_source ?? { from: 'own' },
     ...(known && { listed: known }),
     ...(entry.markups && { markups: entry.markups }),
@@ -448,7 +433,6 @@ function toModel(id: string, entry: ModelEntry): Model {
     ...(fallbacks && { fallbacks }),
     ...(entry.cache && { cache: entry.cache }),
     deployments: entry.deployments.map((deployment) => toDeployment(deployment, pricesOf)),
-    listing,
   }
 }
 

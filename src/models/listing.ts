@@ -12,18 +12,20 @@ interface Listed {
   readonly pricing: Pricing
   /** Undefined where they are not known. */
   readonly capabilities: ReadonlySet<string> | undefined
-  /** Seconds since epoch. */
-  readonly created: number
-  readonly name: string | undefined
-  readonly description: string | undefined
+  /** What the price list says of it: its capabilities are shown where the entry says nothing. */
+  readonly listed?: { readonly capabilities?: readonly string[] | undefined }
+  /** Seconds since epoch; absent where it is not known. */
+  readonly created?: number
+  readonly name?: string
+  readonly description?: string
   /** Tokens. */
-  readonly contextLength: number | undefined
+  readonly contextLength?: number
   /** Tokens. */
-  readonly maxOutputTokens: number | undefined
+  readonly maxOutputTokens?: number
   /** A day, after which the vendor may no longer offer it. */
-  readonly deprecatedOn: string | undefined
+  readonly deprecatedOn?: string
   /** Parameters that apply where a request does not say them. */
-  readonly defaults: object | undefined
+  readonly defaults?: object
 }
 
 /** What goes into a model and comes out of it, in OpenRouter's words. */
@@ -71,9 +73,11 @@ const BY_CAPABILITY: readonly (readonly [capability: string, parameters: readonl
  * Undefined members are left out of its JSON.
  */
 export function entryOf(model: Listed): object {
-  const { id, vendor, aliases, created, name = id, contextLength, maxOutputTokens } = model
+  const { id, vendor, aliases, created = 0, name = id, contextLength, maxOutputTokens } = model
+  const shown = model.listed?.capabilities
+  const capabilities = model.capabilities ?? (shown && new Set(shown))
   const [inputs, output] = FLOWS[model.modality]
-  const further = INPUTS.filter(([capability]) => model.capabilities?.has(capability))
+  const further = INPUTS.filter(([capability]) => capabilities?.has(capability))
   const input_modalities = [...new Set([...inputs, ...further.map(([, input]) => input)])]
   const context_length = contextLength ?? null
   return {
@@ -85,7 +89,7 @@ export function entryOf(model: Listed): object {
     free_tier: model.freeTier,
     aliases: aliases.length > 0 ? aliases : undefined,
     pricing: model.pricing,
-    capabilities: [...(model.capabilities ?? [])],
+    capabilities: [...(capabilities ?? [])],
     name,
     description: model.description,
     context_length,
@@ -108,7 +112,7 @@ export function entryOf(model: Listed): object {
       max_completion_tokens: maxOutputTokens ?? null,
       is_moderated: false,
     },
-    supported_parameters: parametersOf(model),
+    supported_parameters: parametersOf(model.modality, capabilities),
     per_request_limits: null,
     default_parameters: model.defaults ?? null,
     supported_voices: null,
@@ -118,22 +122,20 @@ export function entryOf(model: Listed): object {
 }
 
 /** Unknown capabilities give all that the gateway accepts. */
-function parametersOf({ modality, capabilities }: Listed): readonly string[] {
+function parametersOf(
+  modality: Modality,
+  capabilities: ReadonlySet<string> | undefined,
+): readonly string[] {
   if (modality !== 'chat') return []
   const able = BY_CAPABILITY.filter(([one]) => !capabilities || capabilities.has(one))
   return [...PARAMETERS, ...able.flatMap(([, parameters]) => parameters)]
 }
 
-/**
- * The list of these models as JSON text. It is always whole: there is never a further page.
- * @param models each with its entry
- */
-export function listOf(
-  models: readonly { readonly id: string; readonly listing: object }[],
-): string {
+/** The list of these models as JSON text. It is always whole: there is never a further page. */
+export function listOf(models: readonly Listed[]): string {
   return JSON.stringify({
     object: 'list',
-    data: models.map(({ listing }) => listing),
+    data: models.map(entryOf),
     has_more: false,
     first_id: models[0]?.id ?? null,
     last_id: models.at(-1)?.id ?? null,

@@ -120,13 +120,17 @@ function withPlain(prices: Prices): Prices {
   return { ...prices, plain }
 }
 
+/** A price as `formatPrice` prints it, which those of price lists are. */
+const PLAIN = /^(?:0|[1-9]\d*)(?:\.\d*[1-9])?$/
+
 /** Prices without the exponents and leading zeros that a person may write. */
 export function plainPricing({ overrides, ...pricing }: Pricing): Pricing {
   const plain = (prices: Readonly<Partial<Record<PriceName, string>>>) =>
     Object.fromEntries(
       PRICE_NAMES.flatMap((name) => {
         const text = prices[name]
-        return text === undefined ? [] : [[name, formatPrice(parsePrice(text))]]
+        if (text === undefined) return []
+        return [[name, PLAIN.test(text) ? text : formatPrice(parsePrice(text))]]
       }),
     )
   if (!overrides?.length) return plain(pricing)

@@ -7,6 +7,7 @@ import { loadConfig } from '../../src/config/config.ts'
 import { PACKAGED_PRICES } from '../../src/config/price-files.ts'
 import { ConfigError } from '../../src/errors/errors.ts'
 import { buildCatalog } from '../../src/models/catalog.ts'
+import { entryOf } from '../../src/models/listing.ts'
 import { formatPriceList, type PriceList } from '../../src/models/price-list.ts'
 import { call } from '../_cli.ts'
 import { folder } from '../_folder.ts'
@@ -98,7 +99,7 @@ describe('an entry without prices', () => {
     const catalog = buildCatalog(await models({ 'acme/large': {} }))
     const model = catalog.get('acme/large')!
     expect(model.capabilities).toBeUndefined()
-    expect(model.listing).toMatchObject({ capabilities: ['TOOLS'] })
+    expect(entryOf(model)).toMatchObject({ capabilities: ['TOOLS'] })
   })
 })
 

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
 import { ConfigError } from '../../src/errors/errors.ts'
 import { buildCatalog } from '../../src/models/catalog.ts'
+import { entryOf } from '../../src/models/listing.ts'
 import { timesFactor } from '../../src/models/markup.ts'
 import { formatPriceList, type PriceList } from '../../src/models/price-list.ts'
 import { formatPrice, parsePrice } from '../../src/money/prices.ts'
@@ -59,7 +60,7 @@ describe('a markup', () => {
       price_source: { from: 'test' },
     })
     const model = buildCatalog(models, { bare: true }, wildcards).get('acme/small')!
-    expect(model.listing).toMatchObject({
+    expect(entryOf(model)).toMatchObject({
       pricing: { prompt: '0.0000012', completion: '0.0000024' },
     })
   })

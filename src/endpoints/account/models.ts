@@ -14,7 +14,7 @@ import {
   type ModelLists,
 } from '../../models/allowlist.ts'
 import type { Catalog, Model } from '../../models/catalog.ts'
-import { listOf } from '../../models/listing.ts'
+import { entryOf, listOf } from '../../models/listing.ts'
 import { withoutOnline } from '../../models/names.ts'
 import { apiKeyIn } from '../../pipeline/caller.ts'
 import type { Incoming } from '../../pipeline/http.ts'
@@ -140,7 +140,7 @@ export const model: GetRoute = {
     const name = withoutOnline(argumentOf(call))
     const found = catalog.find(name)
     if (!found) throw unknownModel(catalog, name)
-    return documentOf(found, () => JSON.stringify(found.listing))
+    return documentOf(found, () => JSON.stringify(entryOf(found)))
   },
 }
 

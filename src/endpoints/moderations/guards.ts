@@ -145,7 +145,6 @@ function standIn(id: string, judge: Model | undefined, isPaid: boolean): Model {
     capabilities: undefined,
     priceSource: { from: 'own' },
     deployments: [],
-    listing: {},
   }
 }
 

@@ -3,6 +3,7 @@ import { nameOf, type AccountKeys, type AnswerCache } from '../../answers/cache.
 import type { StoredAnswer } from '../../answers/flight.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
 import type { Model } from '../../models/catalog.ts'
+import { entryOf } from '../../models/listing.ts'
 import { firstFactor, timesFactor } from '../../models/markup.ts'
 import type { CacheUse } from '../../models/entry.ts'
 import { compilePrices, versionOf, type Prices } from '../../money/prices.ts'
@@ -404,9 +405,9 @@ function materialOf(call: Call, key: string): readonly unknown[] {
 function printOf(model: Model): string {
   let print = hashes.get(model)
   if (print === undefined) {
-    const { listing, deployments, defaults, cache } = model
+    const { deployments, defaults, cache } = model
     const asked = deployments.map(({ provider, model: name, options }) => [provider, name, options])
-    print = hash('sha256', JSON.stringify([listing, asked, defaults, cache]))
+    print = hash('sha256', JSON.stringify([entryOf(model), asked, defaults, cache]))
     hashes.set(model, print)
   }
   return print

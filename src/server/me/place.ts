@@ -4,6 +4,7 @@ import type { Session } from '../../access/credentials.ts'
 import type { Member } from '../../access/members.ts'
 import { requestOf, requestsOf, usageOf, type Holder } from '../../endpoints/account/usage.ts'
 import { mayUse } from '../../models/allowlist.ts'
+import { entryOf } from '../../models/listing.ts'
 import { usdJson } from '../../money/money.ts'
 import { note } from '../admin/audit.ts'
 import { moment } from '../admin/resources/settings.ts'
@@ -37,7 +38,7 @@ async function listModels({ runtime, member }: MemberRequest): Promise<Answer> {
   const account = await accountOf(runtime, member)
   const catalog = runtime.catalog.at()
   const models = catalog.offered().filter(({ id }) => mayUse({ key: {}, account }, id, catalog))
-  return { body: { data: models.map(({ listing }) => listing), next: null } }
+  return { body: { data: models.map(entryOf), next: null } }
 }
 
 async function showUsage(request: MemberRequest): Promise<Answer> {
