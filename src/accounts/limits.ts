@@ -4,9 +4,10 @@
  */
 import { hash } from 'node:crypto'
 import { InvalidRequest } from '../errors/errors.ts'
-import { formatPico, parsePico, usdJson } from '../money/money.ts'
+import { formatPico, parsePico, usdJson, type Usd } from '../money/money.ts'
 import {
   limitsIn,
+  type Left,
   type Limit,
   type LimitEntry,
   type LimitMembers,
@@ -347,6 +348,39 @@ export async function limitStatus(
     countedStatus('tier', {}, { ...none, ...day, limit }, zone, now),
     callStatus('tier', 'tier', concurrency, inFlight),
   ]
+}
+
+/** What ends first: a limit of money for all models, the balance, or on the free tier the requests of the day. */
+export async function leftOf(
+  ledger: Ledger,
+  account: string,
+  limits: readonly Limit[],
+): Promise<Left | null> {
+  const { paid, balance, available } = await ledger.account(account)
+  const money = limits.filter(({ unit, models }) => unit === 'usd' && !models)
+  if (paid) {
+    const left = usdJson(available > 0n ? available : 0n)
+    const value = formatPico(balance)
+    return least([...money, { limit: 'balance', unit: 'usd', value, left, resets_at: null }])
+  }
+  return least(limits.filter(({ limit }) => limit === 'tier.day'))
+}
+
+/** The one of which the least is left. */
+function least(amounts: readonly Left[]): Left | null {
+  // An amount is a number, or its digits as they stand in JSON.
+  const amount = (one: Left) => parsePico(JSON.stringify(one.left))
+  const [first, ...others] = amounts
+  if (!first) return null
+  const one = others.reduce((a, b) => (amount(b) < amount(a) ? b : a), first)
+  const { limit, unit, value, left, resets_at } = one
+  return { limit, unit, value, left, resets_at }
+}
+
+/** The least that is left of limits of money for all models; null where there are none. */
+export function leastOfMoney(limits: readonly Limit[]): Usd | null {
+  const one = least(limits.filter(({ unit, models }) => unit === 'usd' && !models))
+  return one ? (one.left as Usd) : null
 }
 
 function present({ rpm, concurrency, ...rest }: Key): LimitMembers {

@@ -3,6 +3,7 @@ import type { AccountAnswer } from '../server/admin/resources/account.ts'
 import type { KeyAnswer } from '../server/admin/resources/key.ts'
 import type { ModelAnswer } from '../server/admin/resources/model.ts'
 import type { Overview as SentOverview } from '../server/admin/resources/overview.ts'
+import type { TeamAnswer } from '../server/admin/resources/team.ts'
 import type { RequestDetails, RequestView } from '../server/admin/resources/request.ts'
 import type * as usage from '../server/admin/resources/usage.ts'
 import type { Read, Usd } from './amounts.ts'
@@ -17,6 +18,7 @@ export type { Usd } from './amounts.ts'
 export type ShownCall = Read<RequestView>
 export type ShownDetails = Read<RequestDetails>
 export type KeyRow = Read<KeyAnswer>
+export type TeamRow = Read<TeamAnswer>
 export type AccountRow = Read<AccountAnswer>
 export type ModelRow = Read<ModelAnswer>
 export type Overview = Read<SentOverview>

@@ -1,5 +1,5 @@
 /** Limits of keys, teams and accounts as clients and operators see them. */
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
 import { call } from '../_cli.ts'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
 
@@ -177,4 +177,36 @@ it('are one list or its simple form, and tell what is wrong with it', async () =
   const cleared = await admin('PATCH', `/keys/${id}`, { spend_cap: null })
   expect(cleared).toMatchObject({ rpm_limit: 7, spend_cap: null, limits: [rate] })
   expect(await admin('PATCH', `/keys/${id}`, { limits: null })).toMatchObject({ limits: null })
+})
+
+it('say what ends first: a cap along the chain, the balance, on the free tier the requests of the day', async () => {
+  const { id } = await gateway.newKey()
+  const left = async (key: string) => (await admin('GET', `/keys/${key}`)).left
+  expect(await left(id)).toMatchObject({ limit: 'balance', unit: 'usd', resets_at: null })
+  await admin('PATCH', `/keys/${id}`, {
+    limits: [
+      { unit: 'usd', window: 'week', value: '0.5' },
+      { unit: 'usd', window: 'month', value: '0.25' },
+      { unit: 'usd', window: 'day', value: '0.1', models: ['mock/*'] },
+    ],
+  })
+  expect(await left(id)).toMatchObject({ limit: 'key.cap.month', value: '0.25', left: 0.25 })
+  await admin('POST', '/accounts', { id: 'unpaid', name: 'Unpaid' })
+  const free = await admin('POST', '/accounts/unpaid/keys', { name: 'free' })
+  expect(await left(free.id)).toMatchObject({ limit: 'tier.day', unit: 'requests', left: 200 })
+})
+
+it('of many teams are listed without reading the keys for each', async () => {
+  await admin('POST', '/accounts', { id: 'crowd', name: 'Crowd' })
+  for (let n = 0; n < 20; n++) {
+    await admin('POST', '/accounts/crowd/teams', { id: `crowd-${n}`, name: `Team ${n}` })
+  }
+  await admin('POST', '/accounts/crowd/keys', { name: 'one', team_id: 'crowd-3' })
+  const { accounts } = gateway.gateway.runtime
+  const listKeys = vi.spyOn(accounts, 'listKeys')
+  onTestFinished(() => listKeys.mockRestore())
+  const teams = await admin('GET', '/teams?account=crowd&sort=name')
+  expect(teams).toHaveLength(20)
+  expect(teams.find(({ id }: { id: string }) => id === 'crowd-3').key_count).toBe(1)
+  expect(listKeys).toHaveBeenCalledTimes(1)
 })

@@ -1,148 +1,241 @@
-/** Limits with their use, and the fields that set them. */
-import type { Usd, KeyRow } from '../answers.ts'
+/** Limits with their use, the fields that set them, and what raises one or sets its count back. */
+import { useState } from 'preact/hooks'
+import { call } from '../api.ts'
 import { count, money, ratio } from '../format.ts'
 import { html, type Content } from '../html.ts'
+import { allows } from '../state.ts'
 import { Bar } from './bar.ts'
-import { Time } from './facts.ts'
-import { SelectField, TextField } from './form.ts'
+import { Button } from './button.ts'
+import { SelectField, TextField, useSubmission } from './form.ts'
+import { Dialog } from './sheet.ts'
+import { Failure } from './states.ts'
 import type { Limit as SentLimit } from '../../server/admin/resources/limit.ts'
 import type { Read } from '../amounts.ts'
 
-const NAMES: Readonly<Record<string, string>> = {
-  rpm: 'Requests a minute',
-  concurrency: 'Calls at once',
-  day: 'Calls a day',
-  'cap.day': 'Spend a day',
-  'cap.month': 'Spend a month',
-  'cap.lifetime': 'Spend in all',
+type Limit = Read<SentLimit>
+
+const UNITS = { usd: 'USD', requests: 'Requests', tokens: 'Tokens', concurrent: 'Calls at once' }
+const WINDOWS = {
+  minute: 'a minute',
+  '5h': 'per 5 hours',
+  day: 'a day',
+  week: 'a week',
+  month: 'a month',
+  lifetime: 'in all',
 }
 const SOURCES: Readonly<Record<string, string>> = {
   key: 'set for this key',
+  team: 'all keys of the team',
   account: 'all keys of the account',
   default: 'default',
   tier: 'free tier',
 }
 
-/** Each limit with its source, its use, and when that starts anew. */
-export function Limits({ limits }: { readonly limits: readonly Limit[] }) {
+/** The routes of the owners whose limits may be raised and set back here, by the source of a limit. */
+type Owners = Readonly<Partial<Record<'key' | 'team' | 'account', string | null>>>
+
+/** Each limit with its source, its use, and when that starts anew in the time zone of the account. */
+export function Limits({
+  limits,
+  zone,
+  owners = {},
+  onChange,
+}: {
+  readonly limits: readonly Limit[]
+  readonly zone: string
+  readonly owners?: Owners
+  readonly onChange?: () => void
+}) {
+  const [acting, setActing] = useState<{ verb: 'raise' | 'reset'; limit: Limit; path: string }>()
+  const actions = (limit: Limit): Content => {
+    const { window, models, unit, source } = limit
+    const isRate =
+      !models && (unit === 'concurrent' || (unit === 'requests' && window === 'minute'))
+    const owner = owners[source as keyof Owners]
+    if (isRate || !owner || !onChange || !allows('keys')) return null
+    const path = `${owner}/limits/${limit.limit.slice(limit.limit.indexOf('.') + 1)}`
+    const open = (verb: 'raise' | 'reset') => () => setActing({ verb, limit, path })
+    return html`<${Button} kind="quiet" onClick=${open('raise')}>Raise until…<//>
+      <${Button} kind="quiet" onClick=${open('reset')}>Set back…<//>`
+  }
   return html`<table class="plain ruled stacked limits">
-    <tbody>
-      ${limits.map(
-        (limit) => html`<tr key=${limit.limit}>
-          <th scope="row">
-            ${NAMES[limit.limit.slice(limit.limit.indexOf('.') + 1)] ?? limit.limit}
-            <span class="muted"> ${SOURCES[limit.source] ?? limit.source}</span>
-          </th>
-          <td class="end number">${figureOf(limit)}</td>
-          <td>${barOf(limit)}</td>
-          <td class="muted">${limit.resets_at && html`resets <${Time} at=${limit.resets_at} short /> UTC`}</td>
-        </tr>`,
-      )}
-    </tbody>
-  </table>`
+      <tbody>
+        ${limits.map(
+          (limit) => html`<tr key=${limit.limit}>
+            <th scope="row">
+              ${nameOf(limit)}
+              <span class="muted"> ${SOURCES[limit.source] ?? limit.source}</span>
+            </th>
+            <td class="end number">${figureOf(limit)}</td>
+            <td>${barOf(limit)}</td>
+            <td class="muted">${
+              limit.resets_at && html`resets ${inZone(limit.resets_at, zone)}`
+            }${limit.raised && html` raised until ${inZone(limit.raised.until, zone)}`}</td>
+            <td>${actions(limit)}</td>
+          </tr>`,
+        )}
+      </tbody>
+    </table>
+    ${acting && html`<${Act} ...${acting} zone=${zone} onClose=${() => setActing(undefined)} onDone=${onChange} />`}`
 }
 
-export function CapBar({ spent, cap }: { readonly spent: Usd; readonly cap: SpendCap | null }) {
-  if (!cap) return html`<span class="number">${money(spent)}</span>`
-  const share = ratio(spent, cap.usd)
-  const text = `${money(spent)} of ${money(cap.usd)} a ${cap.scope}`.replace('a lifetime', 'in all')
-  return html`<span class="cap"
-    ><span class="number">${money(spent)}</span>${' '}
-    <${Bar} share=${share} tone=${toneOf(share)} label=${text} />${' '}
-    <span class="number muted" title=${text}>${money(cap.usd)}</span></span
-  >`
+/** A higher value until a moment, or a count that begins anew. */
+function Act({
+  verb,
+  limit,
+  path,
+  zone,
+  onClose,
+  onDone,
+}: {
+  readonly verb: 'raise' | 'reset'
+  readonly limit: Limit
+  readonly path: string
+  readonly zone: string
+  readonly onClose: () => void
+  readonly onDone: () => void
+}) {
+  const [value, setValue] = useState('')
+  const [until, setUntil] = useState('')
+  const [reason, setReason] = useState('')
+  const isRaise = verb === 'raise'
+  const form = useSubmission(async () => {
+    const raised = {
+      value: limit.unit === 'usd' ? value.trim() : numberOf(value),
+      until: until === '' ? null : `${until}:00Z`,
+    }
+    const body = { ...(isRaise && raised), ...(reason.trim() && { reason: reason.trim() }) }
+    await call('POST', `${path}/${verb}`, { body: isRaise ? body : { reason: '', ...body } })
+    onClose()
+    onDone()
+  })
+  const { errorFor, error } = form
+  const effect = isRaise
+    ? `Until then ${nameOf(limit)} is the higher value, then ${shown(limit, limit.value)} as before.`
+    : `${shown(limit, limit.used)} of ${shown(limit, limit.value)} are counted${limit.resets_at ? ` until ${inZone(limit.resets_at, zone)}` : ''}. The count begins anew now; spend and statements stay.`
+  return html`<${Dialog} title=${isRaise ? 'Raise until…' : 'Set back…'} onClose=${onClose}>
+    <form class="form" onSubmit=${form.submit}>
+      <p>${effect}</p>
+      ${isRaise && html`<${TextField} label=${`At most, ${UNITS[limit.unit]}`} value=${value} onInput=${setValue} autofocus error=${errorFor('value')} />`}
+      ${isRaise && html`<${TextField} label="Until (UTC)" type="datetime-local" value=${until} onInput=${setUntil} error=${errorFor('until')} />`}
+      <${TextField} label="Reason" value=${reason} onInput=${setReason} error=${errorFor('reason')} />
+      ${error && !['value', 'until', 'reason'].includes(error.param ?? '') && html`<${Failure} error=${error} />`}
+      <div class="actions">
+        <${Button} kind="primary" type="submit" right="keys" busy=${form.busy}>${isRaise ? 'Raise' : 'Set back'}<//>
+        <${Button} onClick=${onClose}>Cancel<//>
+      </div>
+    </form>
+  <//>`
 }
 
-/** Texts of the fields of limits; empty means the default, or none. */
-interface LimitTexts {
-  readonly rpm: string
-  readonly concurrency: string
-  readonly cap: string
-  readonly scope: string
+/** A limit in the fields: texts, as they were typed. */
+interface LimitText {
+  readonly unit: keyof typeof UNITS
+  readonly window: keyof typeof WINDOWS
+  readonly value: string
+  readonly models: string
 }
 
-/** @param none the meaning of an empty field */
-export function LimitFields({
-  texts,
+/** Rows of unit, value, window and models. @param none the meaning of an empty list */
+export function LimitEditor({
+  limits,
   onChange,
   none,
   errorFor,
 }: {
-  readonly texts: LimitTexts
-  readonly onChange: (texts: LimitTexts) => void
+  readonly limits: readonly LimitText[]
+  readonly onChange: (limits: readonly LimitText[]) => void
   readonly none: string
   readonly errorFor: (param: string) => string | undefined
 }) {
-  const set = (member: keyof LimitTexts) => (value: string) =>
-    onChange({ ...texts, [member]: value })
-  return html`<div class="row tight">
-    <${TextField} label="Requests a minute" value=${texts.rpm} onInput=${set('rpm')} placeholder=${none} error=${errorFor('rpm_limit')} />
-    <${TextField} label="Calls at once" value=${texts.concurrency} onInput=${set('concurrency')} placeholder=${none} error=${errorFor('concurrency_limit')} />
-    <${TextField}
-      label="Spend at most, USD"
-      value=${texts.cap}
-      onInput=${set('cap')}
-      placeholder="unlimited"
-      error=${errorFor('spend_cap.usd') ?? errorFor('spend_cap')}
-    />
-    <${SelectField}
-      label="per"
-      value=${texts.scope}
-      onChange=${set('scope')}
-      options=${[
-        { value: 'month', label: 'month (UTC)' },
-        { value: 'day', label: 'day (UTC)' },
-        { value: 'lifetime', label: 'lifetime' },
-      ]}
-    />
-  </div>`
+  const set = (at: number, change: Partial<LimitText>) =>
+    onChange(limits.map((one, n) => (n === at ? { ...one, ...change } : one)))
+  const add = () => onChange([...limits, { unit: 'usd', window: 'month', value: '', models: '' }])
+  return html`<fieldset class="form">
+    <legend>Limits</legend>
+    ${limits.length === 0 && html`<p class="help">${none}</p>`}
+    ${limits.map((limit, at) => {
+      const error = ['', '.value', '.window', '.models', '.unit']
+        .map((member) => errorFor(`limits[${at}]${member}`))
+        .find(Boolean)
+      return html`<div class="row tight" key=${at}>
+        <${SelectField} label="Of" value=${limit.unit} onChange=${(unit: LimitText['unit']) => set(at, { unit })} options=${optionsOf(UNITS)} />
+        <${TextField} label=${`At most, ${UNITS[limit.unit]}`} value=${limit.value} onInput=${(value: string) => set(at, { value })} error=${error} />
+        ${
+          limit.unit !== 'concurrent' &&
+          html`<${SelectField} label="per" value=${limit.window} onChange=${(window: LimitText['window']) => set(at, { window })} options=${optionsOf(WINDOWS)} />`
+        }
+        <${TextField} label="For models" value=${limit.models} onInput=${(models: string) => set(at, { models })} mono placeholder="all" />
+        <${Button} kind="quiet" onClick=${() => onChange(limits.filter((_, n) => n !== at))}>Remove<//>
+      </div>`
+    })}
+    <div><${Button} onClick=${add}>Add a limit<//></div>
+    ${errorFor('limits') && html`<p class="error">${errorFor('limits')}</p>`}
+  </fieldset>`
 }
 
-export function textsOf(of: {
-  readonly rpm_limit?: number | null
-  readonly concurrency_limit?: number | null
-  readonly spend_cap?: SpendCap | null
-}): LimitTexts {
-  return {
-    rpm: String(of.rpm_limit ?? ''),
-    concurrency: String(of.concurrency_limit ?? ''),
-    cap: of.spend_cap?.usd ?? '',
-    scope: of.spend_cap?.scope ?? 'month',
-  }
+function optionsOf(labels: Readonly<Record<string, string>>) {
+  return Object.entries(labels).map(([value, label]) => ({ value, label }))
 }
 
-/** The members of a request that the texts stand for. A text that is no number is sent too: the API reports it. */
-export function limitsOf({ rpm, concurrency, cap, scope }: LimitTexts): Record<string, unknown> {
-  return {
-    rpm_limit: numberOf(rpm),
-    concurrency_limit: numberOf(concurrency),
-    spend_cap: cap.trim() === '' ? null : { usd: cap.trim(), scope },
-  }
+/** A limit as the API shows and takes it. */
+interface Entry {
+  readonly unit: keyof typeof UNITS
+  readonly window?: keyof typeof WINDOWS | undefined
+  readonly value: string | number
+  readonly models?: readonly string[] | undefined
 }
 
-function numberOf(text: string): number | string | null {
+export function textsOf(limits: readonly Entry[] | null | undefined): readonly LimitText[] {
+  return (limits ?? []).map(({ unit, window = 'month', value, models = [] }) => {
+    return { unit, window, value: String(value), models: models.join(' ') }
+  })
+}
+
+/** The list that the texts stand for; null for none. A text that is no number is sent too: the API reports it. */
+export function limitsOf(texts: readonly LimitText[]): readonly Entry[] | null {
+  if (texts.length === 0) return null
+  return texts.map(({ unit, window, value, models }) => {
+    const patterns = models.split(/[\s,]+/).filter(Boolean)
+    return {
+      unit,
+      ...(unit !== 'concurrent' && { window }),
+      value: unit === 'usd' ? value.trim() : numberOf(value),
+      ...(patterns.length > 0 && { models: patterns }),
+    }
+  })
+}
+
+function numberOf(text: string): number | string {
   const trimmed = text.trim()
-  if (trimmed === '') return null
   return /^\d{1,15}$/.test(trimmed) ? Number(trimmed) : trimmed
 }
 
-function figureOf({ limit, value, used }: Limit): Content {
-  const write = (one: number | string | null) =>
-    one === null ? '–' : limit.includes('.cap.') ? money(String(one)) : count(Number(one))
-  if (value === null) return 'unlimited'
-  return used === null ? write(value) : `${write(used)} of ${write(value)}`
+function nameOf({ unit, window, models }: Limit): string {
+  const words = [UNITS[unit], ...(window ? [WINDOWS[window]] : [])]
+  return [...words, ...(models ? [`for ${models.join(', ')}`] : [])].join(' ')
+}
+
+function shown({ unit }: Limit, amount: string | number): string {
+  return unit === 'usd' ? money(String(amount)) : count(Number(amount))
+}
+
+function figureOf(limit: Limit): Content {
+  return `${shown(limit, limit.used)} of ${shown(limit, limit.value)}`
 }
 
 function barOf({ limit, value, used }: Limit): Content {
-  if (value === null || used === null) return null
   const share = ratio(String(used), String(value))
-  return html`<${Bar} share=${share} tone=${toneOf(share)} label=${`${limit}: ${Math.round(share * 100)} % used`} />`
+  const tone = share >= 1 ? 'bad' : share >= 0.8 ? 'warn' : 'accent'
+  return html`<${Bar} share=${share} tone=${tone} label=${`${limit}: ${Math.round(share * 100)} % used`} />`
 }
 
-function toneOf(share: number): 'accent' | 'warn' | 'bad' {
-  return share >= 1 ? 'bad' : share >= 0.8 ? 'warn' : 'accent'
+/** A moment in the time zone of an account, with the name of the zone. */
+function inZone(iso: string, zone: string): string {
+  const format = new Intl.DateTimeFormat('sv-SE', {
+    timeZone: zone,
+    dateStyle: 'short',
+    timeStyle: 'short',
+  })
+  return `${format.format(new Date(iso))} ${zone}`
 }
-
-type Limit = Read<SentLimit>
-
-type SpendCap = NonNullable<KeyRow['spend_cap']>

@@ -18,13 +18,14 @@ import { Button } from '../parts/button.ts'
 import { copyText, Id } from '../parts/copy.ts'
 import { Facts, Money, Tile, Time } from '../parts/facts.ts'
 import { Filters, type Filter } from '../parts/filters.ts'
-import { Limits, LimitFields, limitsOf, textsOf } from '../parts/limits.ts'
+import { LimitEditor, Limits, limitsOf, textsOf } from '../parts/limits.ts'
 import { Answered, Empty, Failure } from '../parts/states.ts'
 import { Tabs } from '../parts/tabs.ts'
 import { Table, type Column } from '../parts/table.ts'
 import { allows, go, place, type ScreenProps, setQuery } from '../state.ts'
 import { AccountState, keysOf } from './accounts.ts'
 import { KeyList } from './keys.ts'
+import { Teams } from './teams.ts'
 import { Confirm } from '../parts/confirm.ts'
 import { Conflict, useChange } from '../parts/conflict.ts'
 import { Diff } from '../parts/diff.ts'
@@ -38,7 +39,7 @@ import type { Read } from '../amounts.ts'
 import type { LedgerEntry } from '../../server/admin/resources/ledger.ts'
 import { Heads } from '../parts/heads.ts'
 
-const TABS = ['overview', 'bookings', 'keys', 'statement']
+const TABS = ['overview', 'bookings', 'keys', 'teams', 'statement']
 const KINDS: readonly Filter[] = [
   { name: 'kind', label: 'kind', values: ['top-up', 'adjust', 'usage'] },
   { name: 'key', label: 'key', placeholder: 'id of a key' },
@@ -81,9 +82,11 @@ export function Account({ params }: ScreenProps) {
             ? html`<${Bookings} id=${id} />`
             : tab === 'keys'
               ? html`<${AccountKeys} id=${id} />`
-              : tab === 'statement'
-                ? html`<${Statement} id=${id} />`
-                : html`<${Overview} row=${data} answer=${answer} />`
+              : tab === 'teams'
+                ? html`<${Teams} account=${id} zone=${data.time_zone ?? 'UTC'} />`
+                : tab === 'statement'
+                  ? html`<${Statement} id=${id} />`
+                  : html`<${Overview} row=${data} answer=${answer} />`
         }
       </div>`}
     <//>
@@ -128,12 +131,13 @@ function Overview({
   readonly answer: Loaded<{ data: AccountRow }>
 }) {
   const held = heldOf(row)
+  const zone = row.time_zone ?? 'UTC'
   return html`<div class="tiles">
       <${Tile} label="Balance" note=${exactMoney(row.balance_usd)}><${Money} usd=${row.balance_usd} balance /><//>
       <${Tile} label="Held by running calls" note=${`${count(row.running ?? null)} running`} href=${withQuery('/console/requests', { account: row.id, running: 'true' })}><${Money} usd=${held} /><//>
       <${Tile} label="Available" note=${exactMoney(row.available_usd)}><${Money} usd=${row.available_usd} balance /><//>
-      <${Tile} label="Spent this month" note="UTC" href=${withQuery('/console/usage', { account: row.id, from: 'month' })}><${Money} usd=${row.spend?.month} /><//>
-      <${Tile} label="Spent today" note="UTC"><${Money} usd=${row.spend?.day} /><//>
+      <${Tile} label="Spent this month" note=${zone} href=${withQuery('/console/usage', { account: row.id, from: 'month' })}><${Money} usd=${row.spend?.month} /><//>
+      <${Tile} label="Spent today" note=${zone}><${Money} usd=${row.spend?.day} /><//>
     </div>
     <div class="columns">
       <section class="panel broad low" aria-label="Balance over 30 days">
@@ -148,7 +152,7 @@ function Overview({
       <section class="panel" aria-label="Limits">
         <header><h2>Limits over all its keys</h2></header>
         <div class="panel-body">
-          ${row.limit_status && row.limit_status.length > 0 ? html`<${Limits} limits=${row.limit_status} />` : html`<p class="muted">Requests a minute, calls at once and spend are unlimited here. Each key has limits of its own.</p>`}
+          ${row.limit_status && row.limit_status.length > 0 ? html`<${Limits} limits=${row.limit_status} zone=${zone} owners=${{ account: `/admin/accounts/${row.id}` }} onChange=${answer.reload} />` : html`<p class="muted">Requests a minute, calls at once and spend are unlimited here. Each key has limits of its own.</p>`}
         </div>
       </section>
       </div>
@@ -160,6 +164,7 @@ function settingsOf(row: AccountRow): (readonly [string, Content])[] {
   return [
     ['Tier', row.free_tier ? 'free: never credited' : 'paid'],
     ['Created', html`<${Time} at=${row.created_at} />`],
+    ['Time zone', row.time_zone ?? 'default'],
     ['Alert below', row.alert_below_usd ? exactMoney(row.alert_below_usd) : 'default'],
     ['Note', row.note ?? '–'],
   ]
@@ -275,22 +280,30 @@ function Adjust({ row, onClose, onDone }: ActionProps) {
 
 function EditAccount({ row, onClose, onDone }: ActionProps) {
   const [name, setName] = useState(row.name)
-  const [limits, setLimits] = useState(textsOf(row))
+  const [limits, setLimits] = useState(textsOf(row.limits))
+  const [zone, setZone] = useState(row.time_zone ?? '')
   const [alert, setAlert] = useState(row.alert_below_usd ?? '')
   const [note, setNote] = useState(row.note ?? '')
   const wanted: Record<string, unknown> = {
     name: name.trim(),
-    ...limitsOf(limits),
+    limits: limitsOf(limits),
+    time_zone: zone.trim() || null,
     alert_below_usd: alert.trim() || null,
     note: note || null,
   }
-  const { form, changes, versions } = useChange(`/admin/accounts/${row.id}`, row, wanted, onDone)
+  const { form, changes, versions } = useChange(
+    `/admin/accounts/${row.id}`,
+    { ...row, limits: limitsOf(textsOf(row.limits)) },
+    wanted,
+    onDone,
+  )
   const { errorFor } = form
   return html`<${Dialog} title=${html`Settings of <bdi>${row.name}</bdi>`} wide onClose=${onClose}>
     <form class="form" onSubmit=${form.submit}>
       <${TextField} label="Name" value=${name} onInput=${setName} error=${errorFor('name')} disabled=${!allows('keys')} />
       <p class="help">These hold for all its keys together, beside the limits of each key.</p>
-      <${LimitFields} texts=${limits} onChange=${setLimits} none="unlimited" errorFor=${errorFor} />
+      <${LimitEditor} limits=${limits} onChange=${setLimits} none="None." errorFor=${errorFor} />
+      <${TextField} label="Time zone" value=${zone} onInput=${setZone} placeholder="default" help="Such as Europe/Berlin. Days, weeks and months turn in it: the first ones after a change may be shorter or longer, and a cap may open once." error=${errorFor('time_zone')} />
       <${TextField} label="Alert below, USD" value=${alert} onInput=${setAlert} placeholder="default" error=${errorFor('alert_below_usd')} />
       <${TextField} label="Note" value=${note} onInput=${setNote} rows=${2} most=${1000} error=${errorFor('note')} />
       <section><h3>What will change</h3><${Diff} changes=${changes} none="Nothing yet." /></section>

@@ -9,7 +9,7 @@ import { Spark } from '../parts/bar.ts'
 import { Button } from '../parts/button.ts'
 import { copyText, Id } from '../parts/copy.ts'
 import { Facts, Money, Tile, Time } from '../parts/facts.ts'
-import { Limits, LimitFields, limitsOf, textsOf } from '../parts/limits.ts'
+import { LimitEditor, Limits, limitsOf, textsOf } from '../parts/limits.ts'
 import { spanOf } from '../parts/range.ts'
 import { Answered, Notice, Failure } from '../parts/states.ts'
 import { Tabs } from '../parts/tabs.ts'
@@ -61,14 +61,20 @@ export function Key({ params }: ScreenProps) {
             ? html`<${PolicyEditor} row=${data} onSaved=${(row: KeyRow) => answer.put({ data: { ...data, ...row } })} />`
             : tab === 'requests'
               ? html`<${Calls} id=${id} limit=${50} />`
-              : html`<${Overview} row=${data} />`
+              : html`<${Overview} row=${data} onChange=${answer.reload} />`
         }
       </div>`}
     <//>
   </div>`
 }
 
-function Overview({ row }: { readonly row: KeyRow }) {
+function Overview({ row, onChange }: { readonly row: KeyRow; readonly onChange: () => void }) {
+  const zone = row.time_zone ?? 'UTC'
+  const owners = {
+    key: `/admin/keys/${row.id}`,
+    team: row.team_id && `/admin/teams/${row.team_id}`,
+    account: `/admin/accounts/${row.account_id}`,
+  }
   const path = useMemo(() => usagePath(row.id, Date.now()), [row.id])
   const usage = useAnswer<UsageAnswer>(path).data
   const course = (metric: 'cost_usd' | 'calls', label: string) =>
@@ -79,14 +85,14 @@ function Overview({ row }: { readonly row: KeyRow }) {
     <div class="tiles">
       <${Tile} label="Spent this month" href=${withQuery('/console/usage', { key: row.id, from: 'month' })} note=${course('cost_usd', 'Spend by day, USD')}><${Money} usd=${row.spend?.month} /><//>
       <${Tile} label="Calls, 30 days" href=${withQuery('/console/requests', { key: row.id, from: DAYS })} note=${course('calls', 'Calls by day')}>${shortCount(usage?.totals.calls)}<//>
-      <${Tile} label="Spent today" note="UTC"><${Money} usd=${row.spend?.day} /><//>
+      <${Tile} label="Spent today" note=${zone}><${Money} usd=${row.spend?.day} /><//>
       <${Tile} label="Spent in all" note=${exactMoney(row.spend_usd)}><${Money} usd=${row.spend_usd} /><//>
       <${Tile} label="Running now" href=${withQuery('/console/requests', { key: row.id, running: 'true' })}>${row.running ?? '–'}<//>
     </div>
     <div class="columns">
       <section class="panel" aria-label="Limits">
         <header><h2>Limits</h2></header>
-        <div class="panel-body"><${Limits} limits=${row.limit_status ?? []} /></div>
+        <div class="panel-body"><${Limits} limits=${row.limit_status ?? []} zone=${zone} owners=${owners} onChange=${onChange} /></div>
       </section>
       <section class="panel" aria-label="Settings">
         <header><h2>Settings</h2></header>
@@ -114,6 +120,8 @@ function settingsOf(row: KeyRow): (readonly [string, Content])[] {
       row.models ? html`<span class="mono">${row.models.join(', ') || 'none'}</span>` : 'all',
     ],
     ['Policy', html`<a href=${`/console/keys/${row.id}/policy`}>${policyOf(row)}</a>`],
+    ['Team', row.team_id ?? 'none'],
+    ['Denied models', html`<span class="mono">${row.deny_models?.join(', ') ?? 'none'}</span>`],
     ['Tag', row.tag ?? 'from each request'],
     ['Contents', row.log_content ? 'kept, where the configuration allows it' : 'not kept'],
     ['Note', row.note ?? '–'],
@@ -201,7 +209,9 @@ interface ActionProps {
 
 function EditKey({ row, onClose, onDone }: ActionProps) {
   const [name, setName] = useState(row.name)
-  const [limits, setLimits] = useState(textsOf(row))
+  const [limits, setLimits] = useState(textsOf(row.limits))
+  const [denied, setDenied] = useState(row.deny_models?.join(' ') ?? '')
+  const [team, setTeam] = useState(row.team_id ?? '')
   const [expires, setExpires] = useState(row.expires_at?.slice(0, 10) ?? '')
   const [models, setModels] = useState(row.models?.join(' ') ?? '')
   const [tag, setTag] = useState(row.tag ?? '')
@@ -210,7 +220,9 @@ function EditKey({ row, onClose, onDone }: ActionProps) {
   const allowed = entriesOf(models)
   const wanted: Record<string, unknown> = {
     name: name.trim(),
-    ...limitsOf(limits),
+    limits: limitsOf(limits),
+    team_id: team.trim() || null,
+    deny_models: denied.trim() === '' ? null : entriesOf(denied),
     expires_at:
       expires === ''
         ? null
@@ -222,12 +234,21 @@ function EditKey({ row, onClose, onDone }: ActionProps) {
     note: note || null,
     log_content: content,
   }
-  const { form, changes, versions } = useChange(`/admin/keys/${row.id}`, row, wanted, onDone)
+  const { form, changes, versions } = useChange(
+    `/admin/keys/${row.id}`,
+    { ...row, limits: limitsOf(textsOf(row.limits)) },
+    wanted,
+    onDone,
+  )
   const { errorFor } = form
   return html`<${Dialog} title=${`Settings of ${row.name}`} wide onClose=${onClose}>
     <form class="form" onSubmit=${form.submit}>
       <${TextField} label="Name" value=${name} onInput=${setName} error=${errorFor('name')} />
-      <${LimitFields} texts=${limits} onChange=${setLimits} none="default" errorFor=${errorFor} />
+      <${LimitEditor} limits=${limits} onChange=${setLimits} none="None of its own: the defaults for requests a minute and calls at once." errorFor=${errorFor} />
+      <div class="row">
+        <${TextField} label="Team" value=${team} onInput=${setTeam} mono placeholder="none" help="The id of a team of its account." error=${errorFor('team_id')} />
+        <${TextField} label="Denied models" value=${denied} onInput=${setDenied} mono placeholder="none" error=${errorFor('deny_models')} />
+      </div>
       <div class="row">
         <${TextField} label="Expires" type="date" value=${expires} onInput=${setExpires} help="Start of that UTC day. Empty: never." error=${errorFor('expires_at')} />
         <${TextField} label="Tag" value=${tag} onInput=${setTag} error=${errorFor('tag')} />

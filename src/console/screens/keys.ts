@@ -5,9 +5,9 @@ import type { KeyRow, AccountRow } from '../answers.ts'
 import { html } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
-import { Time } from '../parts/facts.ts'
+import { Money, Time } from '../parts/facts.ts'
 import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
-import { CapBar, LimitFields, limitsOf, textsOf } from '../parts/limits.ts'
+import { LimitEditor, limitsOf, textsOf } from '../parts/limits.ts'
 import { Empty, Failure } from '../parts/states.ts'
 import { ColumnChoice, Table, type Column } from '../parts/table.ts'
 import { place, go } from '../state.ts'
@@ -19,6 +19,7 @@ import { entriesOf, ModelsField } from './models-field.ts'
 const FILTERS: readonly Filter[] = [
   { name: 'q', label: 'text', placeholder: 'part of a name, id or start' },
   { name: 'account', label: 'account', placeholder: 'id of an account' },
+  { name: 'team', label: 'team', placeholder: 'id of a team' },
   { name: 'state', label: 'state', values: ['active', 'disabled', 'expired', 'archived'] },
   { name: 'policy', label: 'policy', values: ['any', 'none'] },
 ]
@@ -33,6 +34,7 @@ const COLUMNS: readonly Column<KeyRow>[] = [
     phone: 'figure',
   },
   { key: 'account', label: 'Account', cell: ({ account_id }) => account_id, phone: 'rest' },
+  { key: 'team', label: 'Team', cell: ({ team_id }) => team_id ?? '–', phone: 'none' },
   {
     key: 'start',
     label: 'Start',
@@ -43,7 +45,7 @@ const COLUMNS: readonly Column<KeyRow>[] = [
   {
     key: 'spend',
     label: 'Spend',
-    cell: (row) => html`<${CapBar} spent=${spentOf(row)} cap=${row.spend_cap} />`,
+    cell: (row) => html`<${Money} usd=${row.spend_usd} />`,
     sort: 'spend_usd',
     phone: 'rest',
   },
@@ -148,14 +150,9 @@ export function policyOf({ policy }: Pick<KeyRow, 'policy'>): string {
   return policy.guard?.mode === 'monitor' ? `${text}, monitor` : text
 }
 
-/** The amount that counts against the cap of a key. */
-function spentOf({ spend, spend_cap, spend_usd }: KeyRow): string {
-  return (spend_cap && spend?.[spend_cap.scope]) ?? spend_usd
-}
-
 function pathOf(query: URLSearchParams): string {
   const parameters = new URLSearchParams()
-  for (const name of ['q', 'account', 'state', 'policy', 'sort']) {
+  for (const name of ['q', 'account', 'team', 'state', 'policy', 'sort']) {
     for (const value of query.getAll(name)) parameters.append(name, value)
   }
   return withQuery('/admin/keys', parameters)
@@ -177,7 +174,8 @@ function NewKey({
     ?.data
   const [account, setAccount] = useState(given)
   const [name, setName] = useState('')
-  const [limits, setLimits] = useState(textsOf({}))
+  const [limits, setLimits] = useState(textsOf(null))
+  const [team, setTeam] = useState('')
   const [expires, setExpires] = useState('')
   const [models, setModels] = useState('')
   const [tag, setTag] = useState('')
@@ -197,7 +195,8 @@ function NewKey({
     const allowed = entriesOf(models)
     const body = {
       name: name.trim(),
-      ...limitsOf(limits),
+      ...(limits.length > 0 && { limits: limitsOf(limits) }),
+      ...(team.trim() && { team_id: team.trim() }),
       ...(expires && { expires_at: `${expires}T00:00:00Z` }),
       ...(allowed.length > 0 && { models: allowed }),
       ...(tag && { tag }),
@@ -226,9 +225,7 @@ function NewKey({
   const { errorFor } = form
   const isPlaced =
     form.error?.param &&
-    /^(name|rpm_limit|concurrency_limit|spend_cap|expires_at|models|tag|note|sha256)/.test(
-      form.error.param,
-    )
+    /^(name|limits|team_id|expires_at|models|tag|note|sha256)/.test(form.error.param)
   return html`<${Dialog} title="New key" wide onClose=${onClose}>
     <form class="form" onSubmit=${form.submit}>
       <div class="row">
@@ -239,9 +236,10 @@ function NewKey({
             : html`<${TextField} label="Account" value=${account} onInput=${setAccount} help="The id of the account that pays." error=${missing === 'account' ? 'Create an account first.' : undefined} />`
         }
       </div>
-      <${LimitFields} texts=${limits} onChange=${setLimits} none="default" errorFor=${errorFor} />
+      <${LimitEditor} limits=${limits} onChange=${setLimits} none="None of its own: the defaults, or those that its team or account has for new keys." errorFor=${errorFor} />
       <div class="row">
         <${TextField} label="Expires" type="date" value=${expires} onInput=${setExpires} help="Start of that UTC day. Empty: never." error=${errorFor('expires_at')} />
+        <${TextField} label="Team" value=${team} onInput=${setTeam} mono placeholder="none" help="The id of a team of the account." error=${errorFor('team_id')} />
         <${TextField} label="Tag" value=${tag} onInput=${setTag} help="Counts all its calls under this tag." error=${errorFor('tag')} />
       </div>
       <${ModelsField} value=${models} onInput=${setModels} error=${errorFor('models')} />

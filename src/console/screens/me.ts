@@ -10,20 +10,20 @@ import {
   type SignInWay,
 } from './member.ts'
 import { call, toApiError, useAnswer, type ApiError, withQuery, usePages } from '../api.ts'
-import { count, money, shortId, addAmounts, exactMoney, MISSING, ratio } from '../format.ts'
+import { count, shortId, addAmounts, exactMoney, MISSING, ratio } from '../format.ts'
 import { Mark } from '../frame.ts'
 import { html, type Content } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Money, Tile, Time } from '../parts/facts.ts'
 import { CheckField, TextField, useSubmission } from '../parts/form.ts'
 import { lazy } from '../parts/lazy.ts'
-import { CapBar, Limits } from '../parts/limits.ts'
+import { Limits } from '../parts/limits.ts'
 import { Answered, Failure, Notice, Empty } from '../parts/states.ts'
 import { Tabs } from '../parts/tabs.ts'
 import { session, type ScreenProps } from '../state.ts'
 import type { HolderKey } from '../../server/admin/resources/key.ts'
 import type { Read } from '../amounts.ts'
-import type { UsageAnswer, UsageCell, ModelRow, Pricing } from '../answers.ts'
+import type { UsageAnswer, UsageCell, ModelRow, Pricing, Usd } from '../answers.ts'
 import { Spark, Bar } from '../parts/bar.ts'
 import { Panel } from '../parts/panel.ts'
 import { Proof } from '../parts/proof.ts'
@@ -113,12 +113,15 @@ function Holder({ secret, tab }: { readonly secret: string; readonly tab: string
 }
 
 function Overview({ data, secret }: { readonly data: Read<HolderKey>; readonly secret: string }) {
-  const { spend_cap_usd: cap, spend_cap_scope: scope, spend_remaining_usd: left } = data
+  const { spend_remaining_usd: ofCaps } = data
+  const credits = useAnswer<{ data: { balance_usd: Usd } }>('/v1/credits', { key: secret }).data
+  const balance = data.free_tier ? null : (credits?.data.balance_usd ?? null)
+  const left = lowerOf(ofCaps, balance)
   return html`${data.log_content && html`<${Notice} tone="warn">The content of your calls is kept by the operator of this gateway.<//>`}
     <div class="tiles">
       <${Tile} label="Spent in all"><${Money} usd=${data.spend_usd} /><//>
-      <${Tile} label="Left" note=${cap === null ? 'this key has no cap' : `of ${money(cap)} a ${scope}, UTC`.replace('a lifetime', 'in all')}>
-        ${left === null ? 'unlimited' : html`<${Money} usd=${left} balance />`}
+      <${Tile} label="Left" note=${left === null ? 'no limit of money' : left === balance ? 'of the balance' : 'by the limits below'}>
+        ${left === null ? '–' : html`<${Money} usd=${left} balance />`}
       <//>
       <${Tile} label="Requests a minute">${count(data.rpm_limit)}<//>
       <${Tile} label="Calls at once">${count(data.concurrency_limit)}<//>
@@ -127,13 +130,18 @@ function Overview({ data, secret }: { readonly data: Read<HolderKey>; readonly s
     <${Lately} secret=${secret} />
     ${
       data.limits &&
-      html`<section class="panel"><header><h2>Limits</h2></header><div class="panel-body"><${Limits} limits=${data.limits} /></div></section>`
+      html`<section class="panel"><header><h2>Limits</h2></header><div class="panel-body"><${Limits} limits=${data.limits} zone=${data.time_zone} /></div></section>`
     }
-    ${cap !== null && scope !== null && !data.limits && html`<p><${CapBar} spent=${data.spend_usd} cap=${{ usd: cap, scope }} /></p>`}
     <p class="muted prose">
-      All calls of this key are billed to its account, ${data.account_id}. Days and months are UTC.
+      All calls of this key are billed to its account, ${data.account_id}. Days and months are those of ${data.time_zone}.
       ${data.free_tier ? ' The account is on the free tier: only models that cost nothing answer.' : ''}
     </p>`
+}
+
+/** The lower of two amounts, of which each may be absent. */
+function lowerOf(a: Usd | null, b: Usd | null): Usd | null {
+  if (a === null || b === null) return a ?? b
+  return addAmounts([a, b.startsWith('-') ? b.slice(1) : `-${b}`]).startsWith('-') ? a : b
 }
 
 function KeySignIn({ ways }: { readonly ways: readonly SignInWay[] }) {

@@ -1,6 +1,5 @@
 /** `GET /v1/key` and `/v1/credits`: answers about the caller itself. */
-import { limitStatus, zoneOf } from '../../accounts/limits.ts'
-import type { Limit, Usd } from '../../server/admin/resources/limit.ts'
+import { leastOfMoney, limitStatus, zoneOf } from '../../accounts/limits.ts'
 import { ruleOf } from '../../state/ledger/zone.ts'
 import type { Config } from '../../config/config.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
@@ -35,7 +34,7 @@ export const key: GetRoute = {
       concurrency_limit: lowest('concurrent', null),
       spend_cap_usd: cap ? usdJson(parsePico(cap.usd)) : null,
       spend_cap_scope: cap?.scope ?? null,
-      spend_remaining_usd: leastLeft(limits),
+      spend_remaining_usd: leastOfMoney(limits),
       expires_at: key.expiresAt === undefined ? null : new Date(key.expiresAt).toISOString(),
       time_zone: zone ?? 'UTC',
       limits,
@@ -45,18 +44,6 @@ export const key: GetRoute = {
     }
     return JSON.stringify({ data })
   },
-}
-
-/** The least that is left of limits of money for all models; null where there are none. */
-function leastLeft(limits: readonly Limit[]): Usd | null {
-  const lefts = limits.filter(({ unit, models }) => unit === 'usd' && !models)
-  // An amount is a number, or its digits as they stand in JSON.
-  const amount = (one: Limit) => parsePico(JSON.stringify(one.left))
-  const least = lefts.reduce<Limit | undefined>(
-    (a, b) => (a && amount(a) <= amount(b) ? a : b),
-    undefined,
-  )
-  return least ? (least.left as Usd) : null
 }
 
 export const credits: GetRoute = {

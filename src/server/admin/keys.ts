@@ -1,5 +1,5 @@
 import { chainOf, limitsOf } from './limits.ts'
-import { zoneOf } from '../../accounts/limits.ts'
+import { leftOf, zoneOf } from '../../accounts/limits.ts'
 import { ruleOf } from '../../state/ledger/zone.ts'
 import { toKeyChange, type Key } from '../../accounts/stored.ts'
 import { isAllowed, withIds, MAX_CANDIDATES } from '../../models/allowlist.ts'
@@ -66,10 +66,14 @@ async function createKey(request: AdminRequest): Promise<Answer> {
 async function showKey({ runtime, id }: AdminRequest): Promise<Answer> {
   const key = await keyOf(runtime, id)
   const used = await lastUsed(runtime, [{ account: key.account, key: id }])
+  const chain = await chainOf(runtime, 'key', id)
+  const limit_status = await limitsOf(runtime, chain)
   const data = {
     ...(await wholeKey(runtime, key)),
     last_used_at: lastUsedAt(used, id),
-    limit_status: await limitsOf(runtime, await chainOf(runtime, 'key', id)),
+    limit_status,
+    left: await leftOf(runtime.ledger, key.account, limit_status),
+    time_zone: zoneOf(chain.account, runtime.config.defaults) ?? 'UTC',
   }
   return { body: { data } }
 }

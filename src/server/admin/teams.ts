@@ -1,7 +1,8 @@
 /** Teams: keys of one account with limits, models and a switch in common. */
 import { limitsOf } from './limits.ts'
-import { toTeamChange, type Team } from '../../accounts/stored.ts'
+import { toTeamChange, type Account, type Key, type Team } from '../../accounts/stored.ts'
 import { withIds } from '../../models/allowlist.ts'
+import { parsePico } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { teamKey } from '../../state/ledger/ledger.ts'
 import { ruleOf } from '../../state/ledger/zone.ts'
@@ -49,18 +50,22 @@ async function listTeams({ runtime, query }: AdminRequest): Promise<Answer | Res
   const isCsv = wantsCsv(query)
   const account = query.get('account') ?? undefined
   const [text, state] = [query.get('q')?.toLowerCase() ?? '', query.get('state')]
-  const teams = await runtime.accounts.listTeams(account)
-  const rows = (await Promise.all(teams.map((team) => rowOf(runtime, team)))).filter(
-    (row) =>
-      `${row.id}\n${row.name}`.toLowerCase().includes(text) &&
-      (state === null ? row.state !== 'archived' : row.state === state),
+  const teams = (await runtime.accounts.listTeams(account)).filter(
+    (team) =>
+      `${team.id}\n${team.name}`.toLowerCase().includes(text) &&
+      (state === null ? team.archivedAt === undefined : stateOf(team) === state),
   )
+  const rows: Awaited<ReturnType<typeof rowOf>>[] = []
+  for (const [id, ofAccount] of Map.groupBy(teams, (team) => team.account)) {
+    const [of, keys] = await Promise.all([accountOf(runtime, id), runtime.accounts.listKeys(id)])
+    rows.push(...(await Promise.all(ofAccount.map((team) => rowOf(runtime, team, of, keys)))))
+  }
   const sort = query.get('sort') ?? 'created_at'
   const by = (row: (typeof rows)[number]) =>
     sort === 'name'
       ? row.name
       : sort === 'spend_month_usd'
-        ? -Number(row.spend.month)
+        ? -parsePico(JSON.stringify(row.spend.month))
         : row.created_at
   rows.sort((a, b) => (by(a) < by(b) ? -1 : 1))
   if (isCsv) return csvResponse('teams', TEAM_COLUMNS, rows)
@@ -95,21 +100,28 @@ async function teamOf({ accounts }: Runtime, id: string): Promise<Team> {
   return (await accounts.team(id)) ?? missing('team', id)
 }
 
-async function rowOf(runtime: Runtime, team: Team) {
-  const { accounts, ledger, config } = runtime
-  const account = await accountOf(runtime, team.account)
+function stateOf({ archivedAt, disabled }: Team) {
+  return archivedAt !== undefined ? 'archived' : disabled ? 'disabled' : 'active'
+}
+
+/** @param keys of its account */
+async function rowOf(
+  { ledger, config }: Runtime,
+  team: Team,
+  account: Account,
+  keys: readonly Key[],
+) {
   const zone = ruleOf(zoneOf(account, config.defaults))
   const spend = await ledger.key(team.account, teamKey(team.id), zone)
-  const keys = await accounts.listKeys(team.account)
   const key_count = keys.filter(
     (key) => key.team === team.id && key.archivedAt === undefined,
   ).length
-  const state = team.archivedAt !== undefined ? 'archived' : team.disabled ? 'disabled' : 'active'
-  return teamView(team, spend, { state, key_count })
+  return teamView(team, spend, { state: stateOf(team), key_count })
 }
 
 async function wholeTeam(runtime: Runtime, team: Team) {
   const account = await accountOf(runtime, team.account)
+  const keys = await runtime.accounts.listKeys(team.account)
   const limit_status = await limitsOf(runtime, { team, account })
-  return { ...(await rowOf(runtime, team)), limit_status }
+  return { ...(await rowOf(runtime, team, account, keys)), limit_status }
 }

@@ -3,10 +3,12 @@ import type { Key } from '../../accounts/stored.ts'
 import type { Session } from '../../access/credentials.ts'
 import type { Member } from '../../access/members.ts'
 import { requestOf, requestsOf, usageOf, type Holder } from '../../endpoints/account/usage.ts'
+import { leftOf } from '../../accounts/limits.ts'
 import { mayUse } from '../../models/allowlist.ts'
 import { entryOf } from '../../models/listing.ts'
 import { usdJson } from '../../money/money.ts'
 import { note } from '../admin/audit.ts'
+import { limitsOf } from '../admin/limits.ts'
 import { moment } from '../admin/resources/settings.ts'
 import { missing, type Answer } from '../admin/route.ts'
 import type { Handler, MemberRequest } from './session.ts'
@@ -27,8 +29,13 @@ async function showPlace({ runtime, member }: MemberRequest): Promise<Answer> {
   const account = await accountOf(runtime, member)
   const [totals] = await runtime.ledger.balances([account.id])
   const { balance, available, paid } = totals!
-  const left = { left_usd: usdJson(available), free_tier: !paid }
-  const all = member.manages ? { balance_usd: usdJson(balance) } : {}
+  const limits = await limitsOf(runtime, { account })
+  const left = {
+    left_usd: usdJson(available),
+    left: await leftOf(runtime.ledger, account.id, limits),
+    free_tier: !paid,
+  }
+  const all = member.manages ? { balance_usd: usdJson(balance), limits } : {}
   const { id, name } = account
   return { body: { data: { account_id: id, name, manages: member.manages, ...left, ...all } } }
 }

@@ -1,6 +1,13 @@
 import * as v from 'valibot'
 import { usdJson, type Usd } from '../../../money/amounts.ts'
-import { shownLimits, spendView, type Limit, type LimitMembers, type Spent } from './limit.ts'
+import {
+  shownLimits,
+  spendView,
+  type Left,
+  type Limit,
+  type LimitMembers,
+  type Spent,
+} from './limit.ts'
 import { policyObject, type Policy } from './policy.ts'
 import { LIMITS } from './team.ts'
 import {
@@ -259,6 +266,10 @@ export interface KeyAnswer extends ReturnType<typeof keyView<object>> {
   readonly last_used_at?: string | null
   /** Only of a single key. */
   readonly limit_status?: readonly Limit[]
+  /** What refuses it first; only of a single key. */
+  readonly left?: Left | null
+  /** Of its account, in which its windows turn; only of a single key. */
+  readonly time_zone?: string
   /** Settings without effect; only of a single key. */
   readonly warnings?: readonly string[]
 }

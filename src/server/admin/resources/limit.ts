@@ -122,6 +122,12 @@ export interface Limit {
   readonly reset?: number | Usd
 }
 
+/** What of its limits and its money refuses a key first. */
+export interface Left extends Pick<Limit, 'unit' | 'value' | 'left' | 'resets_at'> {
+  /** The name of the limit, or `balance`. */
+  readonly limit: string
+}
+
 /** Spend, and number of running calls. */
 export interface Spent {
   readonly day: Pico

@@ -1,5 +1,12 @@
 import * as v from 'valibot'
-import { limitList, shownLimits, spendView, type LimitMembers, type Spent } from './limit.ts'
+import {
+  limitList,
+  shownLimits,
+  spendView,
+  type Limit,
+  type LimitMembers,
+  type Spent,
+} from './limit.ts'
 import { policyObject } from './policy.ts'
 import {
   bodyOf,
@@ -148,6 +155,13 @@ export function teamSettings(team: Team) {
     archived_at: momentOrNull(team.archivedAt),
     created_at: moment(team.createdAt),
   }
+}
+
+export interface TeamAnswer extends ReturnType<
+  typeof teamView<{ readonly state: string; readonly key_count: number }>
+> {
+  /** Only of a single team. */
+  readonly limit_status?: readonly Limit[]
 }
 
 /** A team with its spend. @param parts further members */
