@@ -16,7 +16,7 @@ export interface ListedAccount extends Pick<Account, 'id' | 'name' | 'disabled' 
 /** Members for searching and sorting lists; the policy is not kept, because it may be large. */
 export interface ListedKey extends Pick<
   Key,
-  'id' | 'account' | 'name' | 'disabled' | 'expiresAt' | 'createdAt'
+  'id' | 'account' | 'team' | 'name' | 'disabled' | 'expiresAt' | 'createdAt'
 > {
   readonly archived: boolean
   /** Same form as {@link ListedAccount.texts}. */
@@ -143,7 +143,7 @@ class Entries implements DirectoryView {
       this.accounts.set(id, { ...common, texts: textsOf(id, name) })
       return
     }
-    const { start, expiresAt, policy, spendCap } = one
+    const { start, team, expiresAt, policy, spendCap } = one
     const account = this.accounts.get(one.account)?.id ?? one.account
     this.#count(account, Number(!archived) - Number(this.#isCounted(id)))
     const hasPolicy = policy !== undefined
@@ -151,6 +151,7 @@ class Entries implements DirectoryView {
     this.keys.set(id, {
       ...common,
       account,
+      team,
       expiresAt,
       hasPolicy,
       hasCap: spendCap !== undefined,

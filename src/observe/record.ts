@@ -130,6 +130,7 @@ const NOT_KNOWN = {
   method: '',
   endpoint: '',
   account_id: null,
+  team_id: null,
   key_id: null,
   model: null,
   deployment: null,

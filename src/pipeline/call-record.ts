@@ -32,6 +32,7 @@ export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): 
     method: incoming.method,
     endpoint: call.path,
     account_id: admission?.account.id,
+    team_id: admission?.team?.id,
     key_id: admission?.key.id,
     model: target?.model.id,
     cache: target?.reuse?.result,

@@ -8,6 +8,8 @@ export interface EndedCall {
   readonly method: string
   readonly endpoint: string
   readonly account_id: string | null
+  /** The team of the key when the call arrived. */
+  readonly team_id: string | null
   readonly key_id: string | null
   readonly model: string | null
   /** The deployment of the last request: provider, slash, the vendor's name of the model. */

@@ -38,6 +38,7 @@ const CALL = {
   method: 'POST',
   endpoint: '/v1/chat/completions',
   account_id: 'acme',
+  team_id: null,
   key_id: 'key_sample',
   model: 'vendor/small',
   deployment: 'vendor/small-1',

@@ -205,6 +205,47 @@ describe.skipIf(!hasBrowser)('live', () => {
   })
 })
 
+describe.skipIf(!hasBrowser)('limits', () => {
+  it('of a team are set as rows, raised and set back at their bars', async () => {
+    const { page, faults } = await stage.page()
+    const account = `crew-${Date.now()}`
+    await stage.admin('POST', '/accounts', { id: account, name: 'Crew' })
+    await stage.admin('PATCH', `/accounts/${account}`, { time_zone: 'Europe/Berlin' })
+    await page.goto(`/console/accounts/${account}/teams`)
+    await page.locator('button:has-text("New team")').click()
+    await page.getByLabel('Name').fill('Field')
+    await page.locator('button:has-text("Create team")').click()
+    await page.locator('tbody a:has-text("Field")').click()
+    await page.locator('section[aria-label=Field] button:has-text("Edit")').click()
+    const dialog = page.locator('dialog')
+    await dialog.locator('button:has-text("Add a limit")').click()
+    await dialog.getByLabel('At most, USD').fill('5')
+    await dialog.getByLabel('per', { exact: true }).selectOption('week')
+    await dialog.locator('button:has-text("Save")').click()
+    await dialog.waitFor({ state: 'detached' })
+    await page.locator('text=$0 of $5.00').first().waitFor()
+    await page.locator('text=00:00 Europe/Berlin').first().waitFor()
+    await page.locator('button:has-text("Raise until…")').click()
+    await dialog.getByLabel('At most, USD').fill('50')
+    await dialog
+      .getByLabel('Until (UTC)')
+      .fill(new Date(Date.now() + 86_400_000).toISOString().slice(0, 16))
+    await dialog.locator('button:has-text("Raise")').last().click()
+    await page.locator('text=$0 of $50.00').first().waitFor()
+    await shoot(page, 'journey/team')
+    await page.locator('button:has-text("Set back…")').click()
+    await dialog.getByLabel('Reason').fill('a new week')
+    await dialog.locator('button:has-text("Set back")').last().click()
+    await dialog.waitFor({ state: 'detached' })
+    const audit = await stage.admin('GET', '/audit?limit=5')
+    expect(audit.json.data.map(({ action }: { action: string }) => action)).toEqual(
+      expect.arrayContaining(['limit.raise', 'limit.reset']),
+    )
+    expect(faults).toEqual([])
+    await page.context().close()
+  })
+})
+
 describe.skipIf(!hasBrowser)('two operators', () => {
   it('who change one policy: the second one sees both changes, and nothing is lost', async () => {
     const key = await stage.gateway.newKey({ policy: { version: 1, maxOutputTokens: 400 } })

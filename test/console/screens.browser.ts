@@ -44,6 +44,7 @@ const SCREENS: readonly (readonly [name: string, path: string])[] = [
   ['account-keys', '/console/accounts/ACCOUNT/keys'],
   ['account-bookings', '/console/accounts/ACCOUNT/bookings'],
   ['account-statement', '/console/accounts/ACCOUNT/statement'],
+  ['account-teams', '/console/accounts/ACCOUNT/teams'],
 ]
 
 /** The pages of the holder of a key. */

@@ -210,3 +210,36 @@ it('of many teams are listed without reading the keys for each', async () => {
   expect(teams.find(({ id }: { id: string }) => id === 'crowd-3').key_count).toBe(1)
   expect(listKeys).toHaveBeenCalledTimes(1)
 })
+
+it('of a team: usage, requests and keys are told and filtered by it', async () => {
+  const team = await admin('POST', '/accounts/acme/teams', { name: 'Field' })
+  const inside = await gateway.newKey()
+  const outside = await gateway.newKey()
+  await admin('PATCH', `/keys/${inside.id}`, { team_id: team.id })
+  for (const { secret } of [inside, inside, outside]) {
+    expect((await gateway.chat(hello, { key: secret })).status).toBe(200)
+  }
+  const keys = await admin('GET', `/keys?team=${team.id}`)
+  expect(keys.map(({ id }: { id: string }) => id)).toEqual([inside.id])
+  await expect
+    .poll(async () =>
+      (await admin('GET', `/requests?team=${team.id}`)).map((one: any) => one.key_id),
+    )
+    .toEqual([inside.id, inside.id])
+  const [request] = await admin('GET', `/requests?team=${team.id}`)
+  expect(request).toMatchObject({ team_id: team.id, account_id: 'acme' })
+  const usage = async (query: string) => {
+    const { json } = await gateway.ask('GET', `/admin/usage?${query}`, { key: TOKEN })
+    return json
+  }
+  await expect.poll(async () => (await usage(`team=${team.id}`)).totals.calls).toBe(2)
+  const spent = (await admin('GET', `/teams/${team.id}`)).spend.lifetime
+  for (const rollup of ['hour', 'day', 'month']) {
+    const grouped = await usage(`group=team,account&account=acme&rollup=${rollup}`)
+    const cell = grouped.data.find((one: any) => one.group.team === team.id)
+    expect([rollup, cell.calls, cell.cost_usd]).toEqual([rollup, 2, spent])
+    expect(grouped.totals.calls).toBeGreaterThan(2)
+    expect(grouped.ledger.agrees).toBe(true)
+  }
+  expect(await command(`usage --team ${team.id} --group key`)).toContain(inside.id)
+})

@@ -6,6 +6,7 @@ import { wrongQuery } from '../../errors/query.ts'
 const VALUES = {
   key: ({ key_id }) => key_id,
   account: ({ account_id }) => account_id,
+  team: ({ team_id }) => team_id,
   model: ({ model }) => model,
   deployment: ({ deployment }) => deployment,
   endpoint: ({ endpoint }) => endpoint,

@@ -20,6 +20,7 @@ import { callOfLine } from '../log/earlier.ts'
 /** Groups of the tables, and their values in a call. */
 const GROUPS: Readonly<Record<string, (call: KnownCall) => string | undefined>> = {
   account: ({ account_id }) => account_id,
+  team: ({ team_id }) => team_id,
   key: ({ key_id }) => key_id,
   model: ({ model }) => model,
   endpoint: ({ endpoint }) => endpoint,

@@ -602,9 +602,9 @@ export class SettledTables {
   addFolded(account: string, totals: readonly FoldedTotal[]): void {
     this.#addCalls(
       account,
-      totals.map(({ key, day, rows, cost }) => ({
+      totals.map(({ team = '', key, day, rows, cost }) => ({
         at: startOfDay(day),
-        group: [account, key, FOLDED, '', '', ''],
+        group: [account, team, key, FOLDED, '', '', ''],
         tag: FOLDED,
         user: FOLDED,
         sums: { calls: rows, cost, estimated: 0, quantities: {} },
@@ -726,13 +726,13 @@ function addCall(
   { key = '', day, at, cost, usage }: ReadRow,
 ): void {
   const { model = '', deployment = '', endpoint = '', tag = '', user = '' } = usage ?? NOT_KNOWN
-  const { outcome = '' as const, flags, lines = [] } = usage ?? NOT_KNOWN
+  const { outcome = '' as const, flags, lines = [], team = '' } = usage ?? NOT_KNOWN
   const moment = insideOf(day, at)
-  const names = `${key}\n${model}\n${deployment}\n${endpoint}\n${outcome}\n${tag}\n${user}`
+  const names = `${team}\n${key}\n${model}\n${deployment}\n${endpoint}\n${outcome}\n${tag}\n${user}`
   const name = `${unitOf('hour', moment)}\n${names}`
   let call = calls.get(name)
   if (!call) {
-    const group = [account, key, model, deployment, endpoint, outcome]
+    const group = [account, team, key, model, deployment, endpoint, outcome]
     call = { at: moment, group, tag, user, sums: noSums() }
     calls.set(name, call)
   }

@@ -542,6 +542,7 @@ function valueOf(sums: UsageSums, metric: Metric): number {
 /** Groups of calls. `tag` and `user`: alone or with `key`, in days and months. */
 export const GROUPS = [
   'account',
+  'team',
   'key',
   'model',
   'deployment',

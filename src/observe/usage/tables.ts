@@ -17,13 +17,14 @@ export const COUNTS = ['calls', 'errors', 'refused', 'blocked'] as const
 
 export const SETTLED_GROUPS = [
   'account',
+  'team',
   'key',
   'model',
   'deployment',
   'endpoint',
   'outcome',
 ] as const
-const CALLED_GROUPS = ['account', 'key', 'model', 'endpoint', 'code', 'limited_by'] as const
+const CALLED_GROUPS = ['account', 'team', 'key', 'model', 'endpoint', 'code', 'limited_by'] as const
 
 /** Spans of time with sums. A unit is the number of the hour or day since 1970, or of the month since year 0. */
 export const ROLLUPS = ['hour', 'day', 'month'] as const
@@ -42,12 +43,14 @@ export const CALLED: TableSet = { table: 'called', rollups: ROLLUPS, groups: CAL
 export const SETTLED_OVERALL = overall(SETTLED)
 export const CALLED_OVERALL = overall(CALLED)
 
+export const SETTLED_BY_KEY = summary('settled_key', ['account', 'team', 'key'])
+
 /** Sums of settled calls by fewer groups, the smallest first: a question reads the first that has what it asks for. */
 export const SETTLED_SUMMARIES: readonly TableSet[] = [
   SETTLED_OVERALL,
   summary('settled_account', ['account']),
   summary('settled_account_model', ['account', 'model']),
-  summary('settled_key', ['account', 'key']),
+  SETTLED_BY_KEY,
 ]
 
 function summary(table: string, groups: readonly string[]): TableSet {
@@ -58,7 +61,7 @@ function overall({ table, groups }: TableSet): TableSet {
   return {
     table: `${table}_overall`,
     rollups: ['hour', 'day'],
-    groups: groups.filter((name) => name !== 'account' && name !== 'key'),
+    groups: groups.filter((name) => !['account', 'team', 'key'].includes(name)),
   }
 }
 

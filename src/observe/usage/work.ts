@@ -24,6 +24,7 @@ import {
   type TableSet,
   SETTLED,
   CALLED,
+  SETTLED_BY_KEY,
   SETTLED_OVERALL,
   CALLED_OVERALL,
   SETTLED_SUMMARIES,
@@ -243,7 +244,7 @@ async function exchange({ shared }: Opened): Promise<void> {
 }
 
 /** Raised when files of the previous version cannot be continued. */
-const VERSION = 5
+const VERSION = 6
 
 const columns = (names: readonly string[], type: string) =>
   names.map((name) => `${name} ${type}`).join(', ')
@@ -368,7 +369,8 @@ function openFile(file: string): DatabaseSync {
     if (version === 0) db.exec(`BEGIN; ${SCHEMA}; COMMIT`)
     if (version === 1 || version === 2) renew(db, version)
     if (Number(version) > 0 && Number(version) < 4) addChains(db)
-    if (Number(version) > 0 && Number(version) < VERSION) addSummaries(db)
+    if (Number(version) > 0 && Number(version) < 6) addTeams(db, Number(version))
+    if (Number(version) > 0 && Number(version) < 5) addSummaries(db)
     db.exec(ADDED)
     return db
   } catch (error) {
@@ -420,7 +422,25 @@ function addSummaries(db: DatabaseSync): void {
       db.exec(`ALTER TABLE tagged ADD COLUMN ${name} INTEGER`)
     }
     for (const set of BY_ACCOUNT) addUp(db, SETTLED, set, SETTLED_SUMS)
-    db.exec(`PRAGMA user_version = ${VERSION}`)
+    db.exec('PRAGMA user_version = 6')
+  })
+}
+
+/** Adds the team of a call, which calls of earlier releases do not have. @param version that of the file */
+function addTeams(db: DatabaseSync, version: number): void {
+  transact(db, () => {
+    for (const { table, groups } of version < 5
+      ? [SETTLED, CALLED]
+      : [SETTLED, CALLED, SETTLED_BY_KEY]) {
+      const former = groups.filter((name) => name !== 'team').join(', ')
+      db.exec(`CREATE TABLE named_group (id INTEGER PRIMARY KEY, ${columns(groups, 'TEXT NOT NULL')},
+          UNIQUE (${groups.join(', ')})) STRICT;
+        INSERT INTO named_group (id, team, ${former}) SELECT id, '', ${former} FROM ${table}_group;
+        DROP TABLE ${table}_group;
+        ALTER TABLE named_group RENAME TO ${table}_group`)
+    }
+    // Files of versions before 5 get further tables next.
+    if (version === 5) db.exec('PRAGMA user_version = 6')
   })
 }
 

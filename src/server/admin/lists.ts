@@ -28,7 +28,7 @@ export const listRoutes: Routes = {
 
 const COMMON = ['limit', 'after', 'sort', 'q', 'state', 'format']
 const ACCOUNT_PARAMETERS = new Set(COMMON)
-const KEY_PARAMETERS = new Set([...COMMON, 'account', 'policy'])
+const KEY_PARAMETERS = new Set([...COMMON, 'account', 'team', 'policy'])
 const ACCOUNT_STATES = ['active', 'disabled', 'archived']
 const KEY_STATES = ['active', 'disabled', 'expired', 'archived']
 const CSV_BATCH = 200
@@ -61,12 +61,14 @@ async function listKeys(request: AdminRequest): Promise<Answer | Response> {
   checkParameters(query, KEY_PARAMETERS)
   const accounts = new Set(query.getAll('account'))
   for (const id of accounts) await accountOf(runtime, id)
+  const teams = new Set(query.getAll('team'))
   const view = await runtime.accounts.directory.view()
   const states = readStates(query, KEY_STATES)
   const policies = readPolicies(query)
   const now = Date.now()
   const isListed = (key: ListedKey) =>
     (accounts.size === 0 || accounts.has(key.account)) &&
+    (teams.size === 0 || (key.team !== undefined && teams.has(key.team))) &&
     (policies === undefined || key.hasPolicy === policies) &&
     states.has(stateOf(key, now))
   return answerOf(request, {

@@ -7,6 +7,7 @@ import { QUANTITIES } from './usage.ts'
 export const REQUEST_FILTERS = {
   key: { value: 'ids', help: 'only those of these keys, separated by commas' },
   account: { value: 'ids', help: 'only those of these accounts' },
+  team: { value: 'ids', help: 'only those of these teams' },
   model: { value: 'ids', help: 'only those of these models' },
   status: { value: 'statuses', help: 'only those with these statuses, such as 404 or 4xx' },
   code: { value: 'codes', help: 'only those with these error codes' },
@@ -26,6 +27,7 @@ export const REQUEST_COLUMNS = [
   'method',
   'endpoint',
   'account_id',
+  'team_id',
   'key_id',
   'key_name',
   'model',

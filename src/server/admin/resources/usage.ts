@@ -5,6 +5,7 @@ import { second } from './settings.ts'
 /** Filters of usage as options of commands, with names of their values. */
 export const USAGE_FILTERS = {
   account: { value: 'ids', help: 'only these accounts, separated by commas' },
+  team: { value: 'ids', help: 'only these teams' },
   key: { value: 'ids', help: 'only these keys' },
   model: { value: 'ids', help: 'only these models' },
   tag: { value: 'tags', help: 'only these tags' },
