@@ -4,6 +4,7 @@ import {
   ACCOUNT_SETTINGS,
   type Account,
   type AccountSettingsChange,
+  type GivenAccountSettings,
 } from '../server/admin/resources/account.ts'
 import {
   KEY_SETTINGS,
@@ -65,6 +66,14 @@ export function toKeyChange({ name, disabled, ...given }: Named & GivenKeySettin
     ...changeOf(KEY_SETTINGS, given),
     policy: policy && readPolicy(policy),
   }
+}
+
+export function toAccountChange({
+  name,
+  disabled,
+  ...given
+}: Named & GivenAccountSettings): AccountChange {
+  return { name, disabled, ...changeOf(ACCOUNT_SETTINGS, given) }
 }
 
 export function toTeamChange({ name, disabled, ...given }: Named & GivenTeamSettings): TeamChange {

@@ -16,7 +16,9 @@ import { isObject } from '../errors/checks.ts'
 import { CHECKED, hasValidChecksum, isSecret, SECRET } from '../accounts/secrets.ts'
 import { parsePico } from '../money/money.ts'
 import type { GuardPlugin, ProviderPlugin, SearchPlugin } from '../plugin.ts'
+import { accountSeed } from '../server/admin/resources/account.ts'
 import { keySeed, secretHash } from '../server/admin/resources/key.ts'
+import { teamSeed } from '../server/admin/resources/team.ts'
 import { operatorRole } from '../server/admin/resources/session.ts'
 import {
   instanceName as name,
@@ -614,6 +616,8 @@ const seedKey = v.pipe(
   ),
 )
 
+const seedTeam = v.strictObject({ id: recordId, name: v.string(), ...teamSeed })
+
 const seed = v.strictObject({
   manage: v.optional(FLAG, false),
   accounts: v.optional(
@@ -622,6 +626,8 @@ const seed = v.strictObject({
         id: recordId,
         name: v.string(),
         credits: v.optional(usd),
+        ...accountSeed,
+        teams: v.optional(v.array(seedTeam), []),
         keys: v.optional(v.array(seedKey), []),
       }),
     ),

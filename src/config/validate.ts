@@ -422,10 +422,17 @@ async function checkSeed({ accounts }: Settings['seed']): Promise<ConfigIssue[]>
   for (const { policy, path } of keys) {
     policies.push(...(await checkPolicy(policy, `${path}.policy`)))
   }
+  const teams = accounts.flatMap((account, a) =>
+    account.teams.map(({ id }, t) => ({ id, path: `seed.accounts.${a}.teams.${t}.id` })),
+  )
   const accountIds = accounts.map(({ id }) => id)
   const keyIds = keys.map(({ id }) => id)
   return [
     ...repeated(accountIds, (index) => `seed.accounts.${index}.id`),
+    ...repeated(
+      teams.map(({ id }) => id),
+      (index) => teams[index]!.path,
+    ),
     ...repeated(keyIds, (index) => `${keys[index]!.path}.id`),
     ...(['sha256', 'secret'] as const).flatMap((member) => {
       const values = keys.map((key) => key[member])

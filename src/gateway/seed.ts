@@ -1,8 +1,20 @@
 /** Accounts and keys before the first request: those of the configuration's seed, else one account for a first look. */
 import { isDeepStrictEqual } from 'node:util'
 import { hashSecret } from '../accounts/secrets.ts'
-import { toKeyChange, type Account, type Key } from '../accounts/stored.ts'
+import { fromList } from '../accounts/limits.ts'
+import {
+  toAccountChange,
+  toKeyChange,
+  toTeamChange,
+  type Account,
+  type Key,
+  type Team,
+} from '../accounts/stored.ts'
+import { ACCOUNT_SETTINGS } from '../server/admin/resources/account.ts'
 import { KEY_SETTINGS } from '../server/admin/resources/key.ts'
+import type { LimitEntry } from '../server/admin/resources/limit.ts'
+import type { Settings } from '../server/admin/resources/settings.ts'
+import { TEAM_SETTINGS } from '../server/admin/resources/team.ts'
 import type { Config } from '../config/config.ts'
 import { ConfigError, GatewayError } from '../errors/errors.ts'
 import type { Gateway } from './gateway.ts'
@@ -31,7 +43,7 @@ interface FirstKey {
 export const LOCAL = { id: 'local', name: 'Local', usd: '10' }
 
 /**
- * Creates the accounts and keys of the configuration's `seed` that do not exist; without a seed and without any account, a
+ * Creates the accounts, teams and keys of the configuration's `seed` that do not exist; without a seed and without any account, a
  * local account with 10 USD, and its first key as soon as one is to be made. Idempotent.
  * @throws ConfigError for an account or key that cannot be created
  */
@@ -67,15 +79,37 @@ async function seedFrom(
 ): Promise<SeedReport> {
   const { accounts } = gateway.runtime
   const created = { accounts: [] as string[], keys: [] as string[] }
-  for (const { id, name, credits, keys } of wanted) {
+  for (const { id, name, credits, teams, keys, ...own } of wanted) {
+    const change = toAccountChange({ ...own, name })
     const isThere = async () => (await accounts.account(id)) !== undefined
     if (await made(`account "${id}"`, isThere, () => accounts.createAccount({ id, name }))) {
       created.accounts.push(id)
+      if (Object.keys(own).length > 0) {
+        await settled(`account "${id}"`, () => accounts.changeAccount(id, change, BY_SEED))
+      }
     } else {
       const stored = await accounts.account(id)
-      const members = nameDifference(name, stored)
+      const members = [
+        ...nameDifference(name, stored),
+        ...changes(ACCOUNT_SETTINGS, change, stored),
+      ]
       await follow(gateway, `account:${id}`, members, async () => {
-        await accounts.changeAccount(id, { name }, BY_SEED)
+        await accounts.changeAccount(id, change, BY_SEED)
+      })
+    }
+    for (const { id: team, ...of } of teams) {
+      const wants = toTeamChange(of)
+      const isMade = async () => (await accounts.team(team)) !== undefined
+      const make = () => accounts.createTeam(id, { ...wants, id: team, name: of.name })
+      if (await made(`team "${team}"`, isMade, make)) continue
+      const stored = await accounts.team(team)
+      const members = [
+        ...(stored?.account === id ? [] : ['account']),
+        ...nameDifference(of.name, stored),
+        ...changes(TEAM_SETTINGS, wants, stored),
+      ]
+      await follow(gateway, `team:${team}`, members, async () => {
+        await accounts.changeTeam(team, wants, BY_SEED)
       })
     }
     // The reference makes the top-up idempotent, also after an interrupted start.
@@ -133,7 +167,10 @@ async function follow(
   log.info(`seed: ${what} follows the file in ${members.join(', ')}`)
 }
 
-function nameDifference(name: string | undefined, stored: Account | Key | undefined): string[] {
+function nameDifference(
+  name: string | undefined,
+  stored: Account | Team | Key | undefined,
+): string[] {
   return name === undefined || !stored || stored.name === name ? [] : ['name']
 }
 
@@ -149,21 +186,34 @@ function differences(
   stored: Key | undefined,
 ): string[] {
   if (!stored) return []
-  const wanted = toKeyChange(settings) as Readonly<Record<string, unknown>>
-  const present = stored as unknown as Readonly<Record<string, unknown>>
-  const changed = Object.entries({ disabled: { stored: 'disabled' }, ...KEY_SETTINGS }).flatMap(
-    ([member, { stored: kept }]) => {
-      const isSame = wanted[kept] === undefined || isDeepStrictEqual(wanted[kept], present[kept])
-      return isSame ? [] : [member]
-    },
-  )
   const hash = sha256 ?? hashSecret(secret!)
   return [
     ...(stored.account === account ? [] : ['account']),
     ...(stored.sha256 === hash ? [] : ['secret']),
     ...nameDifference(name, stored),
-    ...changed,
+    ...changes(KEY_SETTINGS, toKeyChange(settings), stored),
   ]
+}
+
+/** Settings of the file whose stored value is another one. */
+function changes(
+  settings: Settings,
+  change: object,
+  stored: Account | Team | Key | undefined,
+): string[] {
+  const wanted = change as Readonly<Record<string, unknown>>
+  const present = stored as unknown as Readonly<Record<string, unknown>>
+  const isSame = (kept: string) => {
+    const value = wanted[kept]
+    if (value === undefined || !stored) return true
+    // A record keeps a list in parts.
+    if (kept !== 'limits') return isDeepStrictEqual(value, present[kept])
+    const parts = Object.entries(fromList(value as readonly LimitEntry[]))
+    return parts.every(([part, one]) => isDeepStrictEqual(one ?? undefined, present[part]))
+  }
+  return Object.entries({ disabled: { stored: 'disabled' }, ...settings }).flatMap(
+    ([member, { stored: kept }]) => (isSame(kept) ? [] : [member]),
+  )
 }
 
 async function credit({ runtime }: Gateway, account: string, usd: string): Promise<void> {
@@ -175,6 +225,16 @@ async function credit({ runtime }: Gateway, account: string, usd: string): Promi
     note: 'seed',
     actor: 'seed',
   })
+}
+
+/** @throws ConfigError for settings that are refused */
+async function settled(what: string, change: () => Promise<unknown>): Promise<void> {
+  try {
+    await change()
+  } catch (error) {
+    if (!GatewayError.is(error)) throw error
+    throw refusedSeed(what, error)
+  }
 }
 
 /**
@@ -193,8 +253,10 @@ async function made(
   } catch (error) {
     if (!GatewayError.is(error)) throw error
     if (await isThere()) return false
-    throw new ConfigError(`The seed of ${what}`, [
-      { path: error.param ?? '', message: error.message },
-    ])
+    throw refusedSeed(what, error)
   }
+}
+
+function refusedSeed(what: string, { param, message }: GatewayError): ConfigError {
+  return new ConfigError(`The seed of ${what}`, [{ path: param ?? '', message }])
 }

@@ -241,5 +241,5 @@ it('of a team: usage, requests and keys are told and filtered by it', async () =
     expect(grouped.totals.calls).toBeGreaterThan(2)
     expect(grouped.ledger.agrees).toBe(true)
   }
-  expect(await command(`usage --team ${team.id} --group key`)).toContain(inside.id)
+  expect(await command(`usage --team ${team.id} --by key`)).toContain(inside.id)
 })

@@ -257,3 +257,73 @@ describe('the welcome', () => {
     expect(welcome({ accounts: [], keys: [] }, gateway!, URL)).not.toContain('curl')
   })
 })
+
+describe('limits in a seed', () => {
+  const WITH_LIMITS: UserConfig = {
+    seed: {
+      manage: true,
+      accounts: [
+        {
+          id: 'firm',
+          name: 'Firm',
+          time_zone: 'Europe/Berlin',
+          limits: [
+            { unit: 'usd', window: 'week', value: '5' },
+            { unit: 'requests', window: 'minute', value: 60 },
+          ],
+          deny_models: ['mock/large'],
+          teams: [
+            { id: 'field', name: 'Field', limits: [{ unit: 'tokens', window: 'day', value: 900 }] },
+          ],
+          keys: [
+            {
+              id: 'key_field',
+              name: 'field',
+              secret: 'a-secret-of-the-field',
+              team_id: 'field',
+              limits: [{ unit: 'usd', window: '5h', value: '1.5' }],
+            },
+          ],
+        },
+      ],
+    },
+  }
+
+  it('are those of accounts, teams and keys, and follow the file', async () => {
+    const { runtime } = await start(WITH_LIMITS)
+    await seed(gateway!)
+    const { accounts, audit } = runtime
+    expect(await accounts.account('firm')).toMatchObject({
+      timeZone: 'Europe/Berlin',
+      rpm: 60,
+      limits: [{ name: 'cap.week', value: '5' }],
+      denyModels: ['mock/large'],
+    })
+    expect(await accounts.team('field')).toMatchObject({
+      account: 'firm',
+      limits: [{ name: 'tokens.day', value: 900 }],
+    })
+    expect(await accounts.key('key_field')).toMatchObject({
+      team: 'field',
+      limits: [{ name: 'cap.5h', value: '1.5' }],
+    })
+    const { revision } = (await accounts.team('field'))!
+    // A second start finds everything as the file says.
+    await seed(gateway!)
+    expect((await accounts.team('field'))!.revision).toBe(revision)
+    await accounts.changeTeam('field', { limits: null })
+    await seed(gateway!)
+    expect(await accounts.team('field')).toMatchObject({ limits: [{ name: 'tokens.day' }] })
+    const updates = (await audit.list({}, undefined, 20)).filter(
+      ({ action }) => action === 'team.update',
+    )
+    expect(updates).toHaveLength(1)
+  })
+
+  it('end a start where they are impossible', async () => {
+    const { accounts } = WITH_LIMITS.seed!
+    const wrong = { ...accounts![0]!, time_zone: '+02:00' }
+    await start({ seed: { accounts: [wrong] } })
+    await expect(seed(gateway!)).rejects.toThrow(ConfigError)
+  })
+})

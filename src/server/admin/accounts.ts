@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { Account } from '../../accounts/stored.ts'
+import { toAccountChange, type Account } from '../../accounts/stored.ts'
 import { note, audited, changing } from './audit.ts'
 import { requireRight } from '../../access/actors.ts'
 import {
@@ -12,7 +12,6 @@ import {
   accountView,
 } from './resources/account.ts'
 import { withIds } from '../../models/allowlist.ts'
-import { changeOf } from './resources/settings.ts'
 import {
   accountOf,
   bodyOf,
@@ -92,7 +91,7 @@ async function changeAccount(request: AdminRequest): Promise<Answer> {
   if (name !== undefined || disabled !== undefined) requireRight(request.actor, ...KEYS)
   const { catalog } = request.runtime
   checkPriceList(catalog, settings.price_list)
-  const change = withIds(catalog, { name, disabled, ...changeOf(ACCOUNT_SETTINGS, settings) })
+  const change = withIds(catalog, toAccountChange({ name, disabled, ...settings }))
   return changing(request, ofAccounts(request), 'update', async (condition) => ({
     item: await request.runtime.accounts.changeAccount(request.id, change, condition),
   }))

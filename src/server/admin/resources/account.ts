@@ -14,6 +14,7 @@ import {
   name,
   NOTE,
   recordId,
+  seedOf,
   shownOf,
   signedUsd,
   SPEND_CAP,
@@ -21,6 +22,7 @@ import {
   usd,
   usdOrNothing,
   type ChangedSettings,
+  type GivenSettings,
   type KeptSettings,
   type Settings,
   changedView,
@@ -114,6 +116,11 @@ export const ACCOUNT_SETTINGS = {
 } as const satisfies Settings
 
 export type AccountSettingsChange = ChangedSettings<typeof ACCOUNT_SETTINGS>
+export type GivenAccountSettings = GivenSettings<typeof ACCOUNT_SETTINGS>
+
+const { time_zone, limits, models, deny_models } = ACCOUNT_SETTINGS
+
+export const accountSeed = seedOf({ time_zone, limits, models, deny_models })
 
 /** `POST /accounts` */
 export const newAccount = v.strictObject({ name, id: v.nullish(recordId) })

@@ -20,6 +20,7 @@ import {
   name,
   NOTE,
   recordId,
+  seedOf,
   shownOf,
   SPEND_CAP,
   TAG,
@@ -98,6 +99,10 @@ export const TEAM_SETTINGS = {
 
 export type TeamSettingsChange = ChangedSettings<typeof TEAM_SETTINGS>
 export type GivenTeamSettings = GivenSettings<typeof TEAM_SETTINGS>
+
+const { limits, models, deny_models } = TEAM_SETTINGS
+
+export const teamSeed = seedOf({ limits, models, deny_models })
 
 /** `POST /accounts/:id/teams` */
 export const newTeam = v.strictObject({
