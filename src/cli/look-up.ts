@@ -11,6 +11,7 @@ const MIN_LETTERS = 4
 const SECRET = /^sk-.{17,}$/
 /** Kinds whose lists are short; the admin API has no search for them. */
 const LISTS: Readonly<Partial<Record<Kind, string>>> = {
+  team: '/teams',
   token: '/tokens',
   session: '/sessions',
   alert: '/alerts',
