@@ -1,6 +1,7 @@
 /** The rules of an audit log as tests that every engine passes. */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { usdJson } from '../../src/money/money.ts'
 import type { Audit, AuditEntry, AuditFilter, AuditRow } from '../../src/state/audit.ts'
 
 const ENTRY: AuditEntry = {
@@ -31,6 +32,14 @@ export function auditConformance(name: string, open: () => Promise<Audit> | Audi
       ])
       expect(rows[0]!.id).not.toBe(rows[1]!.id)
       expect(rows.every(({ at }) => at > Date.UTC(2020, 0))).toBe(true)
+    })
+
+    it('takes amounts that only JSON can write', async () => {
+      const audit = await open()
+      const changes = { 'cap.week': { before: usdJson(0n), after: usdJson(1n) } }
+      await audit.add({ ...ENTRY, changes } as AuditEntry)
+      const [row] = await audit.list({}, undefined, 1)
+      expect(row!.changes).toEqual({ 'cap.week': { before: 0, after: 1e-12 } })
     })
 
     it('has entries from a moment on, and before one', async () => {

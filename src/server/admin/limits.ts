@@ -4,6 +4,7 @@ import { limitName, limitStatus, shownValue, zoneOf, type Chain } from '../../ac
 import type { Account, Key, Team } from '../../accounts/stored.ts'
 import { InvalidRequest, NotFound } from '../../errors/errors.ts'
 import { isMoment } from '../../errors/moments.ts'
+import { formatPico } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { ACCOUNT, teamKey } from '../../state/ledger/ledger.ts'
 import { kindOf } from '../../state/ledger/limit-list.ts'
@@ -109,14 +110,15 @@ async function reset(request: AdminRequest, kind: Kind): Promise<Answer> {
     reason,
     zone: ruleOf(zoneOf(chain.account, runtime.config.defaults)),
   })
-  const counted = shownValue(kindOf(name).unit, done.counted)
+  const { unit } = kindOf(name)
+  const counted = shownValue(unit, done.counted)
   const data = { counted, window: done.window, duplicate: done.duplicate }
   if (done.duplicate) return { headers: REPLAYED, body: { data } }
   await note(request, {
     action: 'limit.reset',
     object: `${kind}:${id}`,
-    before: { [name]: counted },
-    after: { [name]: 0, reason },
+    before: { [name]: unit === 'usd' ? formatPico(done.counted) : counted },
+    after: { [name]: unit === 'usd' ? '0' : 0, reason },
   })
   return { body: { data } }
 }

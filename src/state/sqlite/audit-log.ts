@@ -14,7 +14,9 @@ export class SqliteAudit implements Audit {
 
   async add(entry: AuditEntry): Promise<void> {
     this.#client.check()
-    await this.#client.write('addChange', [entry, this.#now()], () => undefined)
+    // Amounts in answers may be objects that only JSON can write, and that no thread takes.
+    const plain = JSON.parse(JSON.stringify(entry)) as AuditEntry
+    await this.#client.write('addChange', [plain, this.#now()], () => undefined)
   }
 
   async list(filter: AuditFilter, before: string | undefined, limit: number): Promise<AuditRow[]> {
