@@ -2,6 +2,7 @@
 import { RemoteError } from '../threads/channel.ts'
 import { ConfigError, LostState, type ConfigIssue } from '../errors/errors.ts'
 import { CommandError } from './command.ts'
+import { width, wrapped } from './output.ts'
 
 /** EX_IOERR of sysexits.h. */
 const UNBOOKED = 74
@@ -30,7 +31,9 @@ export function failed(error: unknown, isJson = false): number {
   const message = inWords(error)
   const members = error instanceof CommandError ? error.members : {}
   const line = `${JSON.stringify({ error: { message, ...members } })}\n`
-  process.stderr.write(isJson && !lastLine.isJson ? line : fatalLine(error, message))
+  process.stderr.write(
+    isJson && !lastLine.isJson ? line : fatalLine(error, wrapped(message, width())),
+  )
   return statusOf(error)
 }
 

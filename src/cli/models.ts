@@ -33,7 +33,7 @@ export async function lintModels(args: Arguments): Promise<void> {
   const models = catalog.at().all()
   const findings = lint(models, catalog.naming)
   if (args.on.has('json')) process.stdout.write(toJson({ models: models.length, findings }))
-  else process.stdout.write(told(models.length, findings))
+  else say(told(models.length, findings))
   const warnings = findings.filter(({ level }) => level === 'warning').length
   if (args.on.has('strict') && warnings > 0) {
     throw new CommandError(

@@ -4,12 +4,14 @@ import { CommandError } from './command.ts'
 import { aligned, card, cell, table } from './output.ts'
 
 /** How a call ended, in the words that all lists have. */
-export function endOf({ running, outcome, code, limited_by, guard }: any): string {
+export function endOf({ running, outcome, status, code, limited_by, guard }: any): string {
   if (running) return 'running'
   if (outcome === 'cancelled') return 'left'
-  if (outcome !== 'refused') return outcome === 'failed' && code ? `failed ${code}` : cell(outcome)
   if (limited_by) return `limited ${limited_by}`
-  return guard?.outcome === 'blocked' ? 'blocked' : `rejected ${code ?? ''}`.trim()
+  if (guard?.outcome === 'blocked') return 'blocked'
+  const isRejected = outcome === 'refused' || (outcome === 'failed' && Number(cell(status)) < 500)
+  if (isRejected) return `rejected ${code ?? ''}`.trim()
+  return outcome === 'failed' && code ? `failed ${code}` : cell(outcome)
 }
 
 export function requestCard(call: any): string {
