@@ -5,7 +5,7 @@ const [major] = process.versions.node.split('.')
 if (Number(major) < NEEDED) {
   process.stderr.write(
     `Sluicegate needs Node.js ${NEEDED} or newer, this is ${process.versions.node}. ` +
-      'In a checkout, "npm start" brings its own; elsewhere "npm install --no-save node@24" does, ' +
+      'In a checkout, "npm start" brings its own; elsewhere "npm install node@24" does, ' +
       'and npx then starts it.\n',
   )
   process.exit(1)

@@ -15,6 +15,8 @@ const DEMO = 'invented: 30 days of calls, written now; they end with this proces
 const NAMED = 3
 /** Column where the texts beside the names of lines begin. */
 const INDENT = 13
+/** No line is longer, but for secrets, links and paths. */
+const WIDTH = 80
 
 /** A URL that clients can call: the address of all interfaces is replaced by a local one. */
 export function callableUrl(url: string): string {
@@ -47,9 +49,14 @@ export function welcome(
   const lines = [
     `${bold(`Sluicegate ${gateway.version}`)}   ${bold(url)}`,
     '',
-    ...rows.flatMap(([name, text]) =>
-      text === undefined ? [] : [`  ${name.padEnd(INDENT - 3)} ${text}`],
-    ),
+    ...rows.flatMap(([name, text]) => {
+      if (text === undefined) return []
+      const [first, ...rest] = text.split('\n').flatMap(folded)
+      return [
+        `  ${name.padEnd(INDENT - 3)} ${first}`,
+        ...rest.map((one) => ' '.repeat(INDENT) + one),
+      ]
+    }),
     ...(model ? ['', 'Try it:', '', ...curlLines(url, report.secret ?? '$API_KEY', model.id)] : []),
   ]
   return `${lines.join('\n')}\n\n`
@@ -81,7 +88,7 @@ function keyText({ accounts, keys, secret, account, needsKey }: SeedReport): str
   if (secret !== undefined) {
     const usd = formatPico(parsePico(LOCAL.usd))
     const owner = account === undefined ? `"${LOCAL.id}", ${usd} USD` : `"${account}"`
-    return `${bold(secret)}   shown only now; account ${owner}`
+    return `${bold(secret)}\nshown only now; account ${owner}`
   }
   if (needsKey) {
     return (
@@ -97,13 +104,13 @@ function adminText({ runtime: { config }, madeToken }: Gateway, url: string): st
   if (config.admin.token === undefined && config.admin.tokens.length === 0)
     return `off: ${NO_TOKEN}`
   const file = madeToken ? adminTokenFile(config.state) : undefined
-  return `${url}/admin   ${file === undefined ? 'with admin.token' : `token in ${file}`}`
+  return `${url}/admin\n${file === undefined ? 'with admin.token' : `token in ${file}`}`
 }
 
 function consoleText({ runtime }: Gateway, url: string, link?: string): string | undefined {
   const { console: isOn, token, tokens } = runtime.config.admin
   if (!isOn || (token === undefined && tokens.length === 0)) return undefined
-  return link === undefined ? `${url}/console` : `${link}   works once, for 15 minutes`
+  return link === undefined ? `${url}/console` : `${link}\nworks once, for 15 minutes`
 }
 
 function dataText(state: Gateway['runtime']['config']['state']): string | undefined {
@@ -123,16 +130,28 @@ function modelsText({ runtime: { catalog } }: Gateway, hints: readonly string[])
     ...(vendors === undefined ? [] : [vendors]),
     ...(text === '' ? [] : [text]),
     ...hints,
-  ].join(`;\n${' '.repeat(INDENT)}`)
+  ].join(';\n')
 }
 
 function curlLines(url: string, secret: string, model: string): string[] {
   const body = { model, messages: [{ role: 'user', content: 'Hello' }] }
   return [
     `  curl ${url}/v1/chat/completions \\`,
-    `    -H "Authorization: Bearer ${secret}" -H "Content-Type: application/json" \\`,
+    `    -H "Authorization: Bearer ${secret}" \\`,
+    '    -H "Content-Type: application/json" \\',
     `    -d '${JSON.stringify(body)}'`,
   ]
+}
+
+/** A text in lines that have room beside the names; words are not broken. */
+function folded(text: string): string[] {
+  const lines = ['']
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1)!
+    if (line !== '' && line.length + word.length >= WIDTH - INDENT) lines.push(word)
+    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`
+  }
+  return lines
 }
 
 /** Bold text on a terminal only: in a file or a pipe, codes are noise. */
