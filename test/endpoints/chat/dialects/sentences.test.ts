@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../../_setup.ts'
 import { eventually } from '../../../_wait.ts'
 import { json, sse, startUpstream, type FakeUpstream } from '../../../upstream.ts'
+import { CLIENTS } from './_detectors.ts'
 
 let vendor: FakeUpstream
 let t: TestGateway
@@ -50,16 +51,18 @@ const ask = (dialect: Dialect, model: string, more: { key?: string; stream?: boo
   return t.ask('POST', PATHS[dialect], { key, body: { model, stream, ...body } })
 }
 
-/** The message of an error, whole or as the last event. */
-function messageIn(text: string): string {
-  const event =
-    text
-      .match(/^data: \{.*$/gm)
-      ?.at(-1)
-      ?.slice(6) ?? text
-  const whole = JSON.parse(event)
-  return (whole.response ?? whole).error.message
+/** The text of an error, whole or the last event. */
+function bodyIn(text: string): string {
+  const events = text.match(/^data: \{.*$/gm)
+  return events?.at(-1)?.slice(6) ?? text
 }
+
+function errorIn(text: string): { readonly message: string; readonly code?: string | null } {
+  const whole = JSON.parse(bodyIn(text))
+  return (whole.response ?? whole).error
+}
+
+const messageIn = (text: string): string => errorIn(text).message
 
 /** A vendor's words, and the numbers in them. */
 const FORMS: readonly (readonly [said: string, most: number, asked: number])[] = [
@@ -130,13 +133,7 @@ describe.each(Object.keys(PATHS) as Dialect[])('%s', (dialect) => {
       for (const key of [t.key.secret, guarded]) {
         for (const stream of [false, true]) {
           const { text } = await ask(dialect, model, { key, stream })
-          const event =
-            text
-              .match(/^data: \{.*$/gm)
-              ?.at(-1)
-              ?.slice(6) ?? text
-          const whole = JSON.parse(event)
-          const { message, code } = (whole.response ?? whole).error
+          const { message, code } = errorIn(text)
           for (const pattern of DETECTORS[dialect]) expect(message).toMatch(pattern)
           expect(message).toContain(String(most))
           expect(message).toContain(String(asked))
@@ -175,12 +172,22 @@ interface Refused {
   /** What a user reads. */
   readonly says: RegExp
   /** Brings the gateway to refuse. @returns the key to ask with */
-  arrange(dialect: Dialect): Promise<string> | string
+  arrange(): Promise<string> | string
+  /** The same within a stream, where a vendor can do so. */
+  later?(): string
 }
-const vendorSays = (status: number, error: object) => () => {
-  vendor.answer(() => json({ error }, status))
-  return t.key.secret
-}
+const vendorSays = (status: number, error: object) => ({
+  arrange() {
+    vendor.answer(() => json({ error }, status))
+    return t.key.secret
+  },
+  later() {
+    const first = { choices: [{ index: 0, delta: { content: 'Hi' } }] }
+    const events = [first, { error: { code: status, ...error } }]
+    vendor.answer(() => sse(events.map((one) => `data: ${JSON.stringify(one)}\n\n`).join('')))
+    return t.key.secret
+  },
+})
 const used = async (change: Parameters<typeof t.newKey>[0]) => {
   const { secret } = await t.newKey(change)
   const message = { role: 'assistant', content: 'Fine.' }
@@ -235,7 +242,7 @@ const REFUSED: Record<string, Refused> = {
   'a signature of other reasoning': {
     of: 'thoughts',
     says: /./,
-    arrange: vendorSays(400, {
+    ...vendorSays(400, {
       message: 'messages.1.content.0: Invalid `signature` in `thinking` block',
       type: 'invalid_request_error',
     }),
@@ -244,7 +251,9 @@ const REFUSED: Record<string, Refused> = {
     of: 'thoughts',
     says: /^The model provider has found an invalid signature in thinking block\.$/,
     async arrange() {
-      vendorSays(400, { message: 'Invalid signature in thinking block: swordfish, credit' })()
+      vendorSays(400, {
+        message: 'Invalid signature in thinking block: swordfish, credit',
+      }).arrange()
       const policy = { version: 1 as const, bannedPatterns: ['swordfish'] }
       return (await t.newKey({ policy })).secret
     },
@@ -257,7 +266,7 @@ const REFUSED: Record<string, Refused> = {
   'a limit of the vendor': {
     of: 'rate',
     says: /model provider limits this gateway.*Try again in \d+s\.$/,
-    arrange: vendorSays(429, {
+    ...vendorSays(429, {
       message: 'You exceeded your current quota, please check your plan and billing details.',
       type: 'tokens',
       code: 'rate_limit_exceeded',
@@ -266,20 +275,21 @@ const REFUSED: Record<string, Refused> = {
   'a vendor without capacity': {
     of: 'rate',
     says: /overloaded/,
-    arrange: vendorSays(503, { message: 'Overloaded. Credit: none.', type: 'server_error' }),
+    ...vendorSays(503, { message: 'Overloaded. Credit: none.', type: 'server_error' }),
   },
   'a filter of the vendor': {
     of: 'policy',
     says: /^The content filter of the model provider blocked this request\.$/,
+    // Within a stream it is the end of an answer, and no error.
     arrange: vendorSays(400, {
       message: 'Rejected by the safety system. Your billing and quota are fine; too long a prompt.',
       code: 'content_filter',
-    }),
+    }).arrange,
   },
   'a full context': {
     of: 'context',
     says: /9001/,
-    arrange: vendorSays(400, {
+    ...vendorSays(400, {
       message: "This model's maximum context length is 9000 tokens. You sent 9001 tokens.",
       code: 'context_length_exceeded',
     }),
@@ -289,14 +299,29 @@ const REFUSED: Record<string, Refused> = {
 describe.each(Object.keys(PATHS) as Dialect[])('a client of %s can tell', (dialect) => {
   it.each(Object.entries(REFUSED))(
     '%s from other failures',
-    async (_name, { of, says, arrange }) => {
-      for (const stream of [false, true]) {
-        const { text } = await ask(dialect, 'm/server', { key: await arrange(dialect), stream })
+    async (_name, { of, says, arrange, later }) => {
+      const whole = { from: arrange, stream: false }
+      const streamed = { from: arrange, stream: true }
+      for (const { from, stream } of [
+        whole,
+        streamed,
+        ...(later ? [{ from: later, stream: true }] : []),
+      ]) {
+        const { status, text } = await ask(dialect, 'm/server', { key: await from(), stream })
         const message = messageIn(text)
         expect(message).toMatch(says)
         for (const [name, words] of Object.entries(CLASSES)) {
           if (name === of) expect(message).toMatch(words)
           else expect(message).not.toMatch(words)
+        }
+        const { code } = errorIn(text)
+        const told = { message, body: bodyIn(text), ...(code !== undefined && { code }) }
+        const seen = status === 200 ? told : { ...told, status }
+        for (const [client, { isFull, isLimited }] of Object.entries(CLIENTS[dialect]!)) {
+          expect([client, isFull(seen)]).toEqual([client, of === 'context'])
+          if (of !== 'rate') expect([client, isLimited?.(seen) ?? false]).toEqual([client, false])
+          else if (status === 429)
+            expect([client, isLimited?.(seen) ?? true]).toEqual([client, true])
         }
       }
     },
