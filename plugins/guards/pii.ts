@@ -26,10 +26,16 @@ const options = v.strictObject({
   weak: v.optional(v.boolean(), false),
 })
 
-const outline = (): Pick<Guard, 'enforces' | 'execution'> => ({
+const outline = (): Pick<Guard, 'enforces' | 'execution' | 'locate'> => ({
   enforces: ['deny:personal-data'],
   execution: 'local',
+  locate: notLoaded,
 })
+
+/** Says that the guard can mask; it is loaded before it is asked. */
+function notLoaded(): never {
+  throw new Error('the guard is asked before it is loaded')
+}
 
 const pii = defineGuard({
   name: 'pii',

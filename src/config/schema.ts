@@ -321,6 +321,7 @@ const guardPlugin = v.strictObject({
   applies: v.optional(v.picklist(['with-rules', 'selected', 'always']), 'with-rules'),
   mode: v.optional(v.picklist(['block', 'monitor']), 'block'),
   billing: v.optional(v.picklist(['account', 'operator']), 'account'),
+  mask: v.optional(v.picklist(['off', 'keys', 'always']), 'off'),
 })
 const WEB_ADDRESS = 'an address that begins with https:// or http://'
 const guards = v.strictObject({

@@ -385,13 +385,18 @@ async function setUpGuards(
   const made: GuardInstance[] = []
   const places = new FairSemaphore(MOST_QUESTIONS)
   await loadEach(config.guards.use.entries(), async ([index, settings]) => {
-    const { applies, mode, billing, egress } = settings
+    const { applies, mode, billing, egress, mask } = settings
     const createHost = (name: string, options: unknown) =>
       guardHost(hostOf(name, options, egress), places)
     const { guard, plugin, load } = await loadGuard(index, settings, { ...origin, createHost })
     const name = settings.name ?? plugin.name
     const isTaken = made.some((one) => one.name === name)
-    made.push({ name, plugin: plugin.name, guard, load, applies, mode, billing })
+    made.push({ name, plugin: plugin.name, guard, load, applies, mode, billing, mask })
+    if (mask !== 'off' && !guard.locate)
+      fail(
+        `guards.use.${index}.mask`,
+        `the guard ${name} cannot mask: it has no "locate". Leave "mask" out.`,
+      )
     if (isTaken)
       fail(`guards.use.${index}.name`, `there is a guard ${JSON.stringify(name)} already`)
   })

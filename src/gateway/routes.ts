@@ -14,7 +14,7 @@ import { summarize } from '../endpoints/chat/summarize.ts'
 import { embeddings } from '../endpoints/embeddings/endpoint.ts'
 import { edits, generations } from '../endpoints/images/endpoint.ts'
 import { moderations } from '../endpoints/moderations/endpoint.ts'
-import { askGuards, resolveGuards } from '../endpoints/moderations/guards.ts'
+import { askGuards, asksRemote, resolveGuards } from '../endpoints/moderations/guards.ts'
 import { isForGuards } from '../endpoints/moderations/normal-form.ts'
 import { ocr } from '../endpoints/ocr/endpoint.ts'
 import type { UnitRoute } from '../endpoints/shared/unit.ts'
@@ -28,6 +28,7 @@ import { claim } from '../pipeline/stages/claim.ts'
 import { enter } from '../pipeline/stages/enter.ts'
 import { ground } from '../pipeline/stages/ground.ts'
 import { guard } from '../pipeline/stages/guard.ts'
+import { mask } from '../pipeline/stages/mask.ts'
 import { hold } from '../pipeline/stages/hold.ts'
 import { count } from '../pipeline/stages/count.ts'
 import { route } from '../pipeline/stages/route.ts'
@@ -46,6 +47,7 @@ const served: readonly Stage[] = [
   claim,
   hold,
   settle,
+  mask,
   constrain,
   guard,
   reuse,
@@ -53,8 +55,14 @@ const served: readonly Stage[] = [
   route,
 ]
 
+/** Guards on this machine read the text as it is: nothing of it leaves. */
+const maskForRemote: Stage = {
+  ...mask,
+  before: (call) => (asksRemote(call) ? mask.before!(call) : undefined),
+}
+
 /** The gateway's own guards answer in place of a model, where a request names them. */
-const byGuards: readonly Stage[] = [resolveGuards, claim, hold, settle, askGuards]
+const byGuards: readonly Stage[] = [resolveGuards, claim, hold, settle, maskForRemote, askGuards]
 const byModel = served.slice(served.indexOf(resolve))
 const moderate: Stage = {
   name: 'moderate',
@@ -65,7 +73,7 @@ const moderate: Stage = {
 const moderated: readonly Stage[] = [...entered, read, moderate]
 
 /** Counts a prompt: there is no answer and no charge. */
-const counted: readonly Stage[] = [...entered, read, resolve, constrain, guard, count]
+const counted: readonly Stage[] = [...entered, read, resolve, mask, constrain, guard, count]
 
 export interface Route {
   readonly method: 'GET' | 'POST'

@@ -37,6 +37,8 @@ interface DecisionInit {
   readonly thrown: (guard: string, error: unknown) => void
   /** Reports a block to the operator; absent where the policy does not escalate. */
   readonly escalate?: ((decision: Summary) => void) | undefined
+  /** What the client is told of masking; absent where nothing is masked. */
+  readonly masked?: (() => string) | undefined
 }
 
 interface Summary {
@@ -232,13 +234,16 @@ export class Decision {
   }
 
   header(): string {
-    if (this.#init.mode === 'monitor') return 'outcome=monitored'
+    const masked = this.#init.masked?.()
+    const told = masked === undefined ? '' : `; ${masked}`
+    if (this.#init.mode === 'monitor') return `outcome=monitored${told}`
     const isPending = this.#outcome === 'passed' && !this.final
     let value = isPending ? 'outcome=pending' : `outcome=${this.#outcome}`
     if (this.#side) value += `; side=${this.#side}`
     if (this.#rules.size > 0) value += `; rules=${[...this.#rules].map(headerText).join(',')}`
-    if (this.#removed.has('logprobs')) value += '; logprobs=removed'
-    return value
+    const isTold = told.includes('logprobs')
+    if (this.#removed.has('logprobs') && !isTold) value += '; logprobs=removed'
+    return value + told
   }
 
   /** The client's report; undefined where nothing is enforced. */

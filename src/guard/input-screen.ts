@@ -8,6 +8,8 @@ import { GuardFault, patternBlock, toFault, type Block, type GuardRunner } from 
 
 interface InputInit {
   readonly input: InputTexts
+  /** The texts as the client sent them, which patterns read, where the others are masked. */
+  readonly original?: InputTexts | undefined
   readonly patterns: readonly PatternAssignment[]
   readonly runners: readonly GuardRunner[]
   readonly observer: Pick<ScreenObserver, 'found' | 'failed'>
@@ -80,9 +82,9 @@ export class InputScreen {
   }
 
   async #match({ matcher, offset, origin }: PatternAssignment): Promise<'blocked' | undefined> {
-    const { input, proceed } = this.#init
+    const { input, original, proceed } = this.#init
     const blocked: Blocked[] = []
-    for (const item of input.items) {
+    for (const item of (original ?? input).items) {
       const { text } = item
       if (text === '') continue
       const found = matcher.search(text, proceed)

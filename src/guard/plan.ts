@@ -30,6 +30,8 @@ export interface GuardInstance {
   /** `monitor`: its verdicts are recorded and have no effect. */
   readonly mode: 'block' | 'monitor'
   readonly billing: 'account' | 'operator'
+  /** Whose requests it masks: those of no key, of keys that want it, or of all. */
+  readonly mask?: 'off' | 'keys' | 'always'
 }
 
 export interface Assignment {
@@ -74,6 +76,8 @@ export class GuardRegistry {
   readonly #hasModel: (id: string) => boolean
   readonly hasAlways: boolean
   readonly #asking: readonly GuardInstance[]
+  readonly #masking: readonly GuardInstance[]
+  readonly #maskingAll: readonly GuardInstance[]
   readonly #circuits = new Map<string, CircuitBreaker>()
   readonly #plans = new WeakMap<EffectivePolicy, { readonly plan: GuardPlan | undefined }>()
 
@@ -82,6 +86,8 @@ export class GuardRegistry {
     this.all = all
     this.#hasModel = hasModel
     this.#asking = all.filter(({ guard }) => guard.asks !== undefined)
+    this.#masking = all.filter(({ mask = 'off' }) => mask !== 'off')
+    this.#maskingAll = all.filter(({ mask }) => mask === 'always')
     this.hasAlways = all.some(({ applies }) => applies === 'always')
     for (const { name } of all) {
       for (const origin of ORIGINS) this.#circuits.set(`${name} ${origin}`, new CircuitBreaker())
@@ -113,6 +119,11 @@ export class GuardRegistry {
       this.#plans.set(policy, { plan })
       return plan
     })
+  }
+
+  /** The guards that mask the requests of a key. @param wanted whether the key wants it */
+  maskingFor(wanted: boolean): readonly GuardInstance[] {
+    return wanted ? this.#masking : this.#maskingAll
   }
 
   /** Whether a guard that no rule of the policy calls for may block: one for all calls, or one that the policy names. */

@@ -50,6 +50,16 @@ export class GuardMetrics {
     'Media that no guard can read.',
     'kind',
   )
+  readonly #masked = counter(
+    'sluicegate_guard_masked_total',
+    'Values of personal data that were replaced in requests.',
+    'kind',
+  )
+  readonly #restored = counter(
+    'sluicegate_guard_restored_total',
+    'Values that were put back into answers, by the form in which the model wrote their names.',
+    'form',
+  )
   readonly #judged = counter(
     'sluicegate_guard_judge_calls_total',
     'Requests of guards to models.',
@@ -90,6 +100,17 @@ export class GuardMetrics {
   /** A field was left out of an answer because no guard can read it. */
   removed(field: string): void {
     this.#removed.add(1, field)
+  }
+
+  /** @param counts values by kind */
+  masked(counts: Readonly<Record<string, number>>): void {
+    for (const [kind, count] of Object.entries(counts)) this.#masked.add(count, kind)
+  }
+
+  /** @param altered how many of the values had another name in the answer than in the request */
+  restored(count: number, altered: number): void {
+    if (count > altered) this.#restored.add(count - altered, 'exact')
+    if (altered > 0) this.#restored.add(altered, 'altered')
   }
 
   ignored(member: string): void {
@@ -168,6 +189,8 @@ export class GuardMetrics {
       this.#removed,
       this.#ignored,
       this.#unscanned,
+      this.#masked,
+      this.#restored,
       this.#judged,
       this.#latency,
       this.#retained,

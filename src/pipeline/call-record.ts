@@ -37,6 +37,7 @@ export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): 
     model: target?.model.id,
     cache: target?.reuse?.result,
     cache_age: target?.reuse?.age,
+    ...maskedOf(call),
     asked_model: target?.replaced?.asked.id,
     fallback: target?.replaced?.reason,
     deployment: answer.deployment,
@@ -99,6 +100,13 @@ const MOST_REASONS = 32
 /** The consumption of one source of the meter; undefined where it has none. */
 function usageOf({ answer: { meter } }: Call, source: UsageLine['source']): Usage | undefined {
   return meter.find((line) => line.source === source)?.usage
+}
+
+function maskedOf({ made: { target } }: Call): Pick<KnownCall, 'masked' | 'restored' | 'altered'> {
+  const masking = target?.masked?.masking
+  if (!masking) return {}
+  const { restoredCount: restored, alteredCount: altered } = masking
+  return { masked: masking.counts(), restored, altered }
 }
 
 function guardOf(call: Call): KnownCall['guard'] {

@@ -28,6 +28,7 @@ import {
   type GatewayError,
   type InvalidRequest,
 } from '../errors/errors.ts'
+import type { ChangeTexts, Masking } from '../masking/masking.ts'
 import type { Decision } from '../guard/decision.ts'
 import type { GuardAdapter } from '../guard/adapter.ts'
 import type { Bill, UsageLine } from '../money/money.ts'
@@ -194,6 +195,8 @@ export interface Endpoint<In = unknown, Out = unknown, Part = unknown> {
   /** Numbers and words of a fixed list about a request, for logs and traces; no text of the client. */
   exchange?(input: In): ExchangeRequest
   readonly guard?: GuardAdapter<In, Part>
+  /** Loads what masks its texts. Absent where nothing can be put back: there personal data is refused. */
+  readonly mask?: () => Promise<MaskedTexts<In, Part>>
   /** The parts of answers that equal requests may get again. Absent where no answer is stored. */
   readonly stored?: StoredParts<Part>
   /** Addresses that vendors are asked to fetch. Absent where requests have none. */
@@ -202,6 +205,14 @@ export interface Endpoint<In = unknown, Out = unknown, Part = unknown> {
     /** Replaces addresses by their files; returns a copy. */
     replace(outbound: Out, files: ReadonlyMap<string, Download>): Out
   }
+}
+
+/** The texts of an endpoint that are masked for vendors. */
+export interface MaskedTexts<In = any, Part = any> {
+  /** A copy of an input with all texts changed that go to a vendor; walks them in the same order each time. */
+  map(input: In, change: ChangeTexts): In
+  /** Puts values back into an answer. Absent where answers have no text of a model. */
+  restoring?(call: Call, masking: Masking, input: In): ChainStep<Part, Part>
 }
 
 /** Answers of an endpoint as values of JSON. */
@@ -321,6 +332,8 @@ export interface Target {
   native: boolean
   /** Whether turns that were refused before are left out; set by `guard`. */
   withheld?: boolean
+  /** The personal data of the request, and what is told of it; set by `mask`. */
+  masked?: MaskedRequest
   /** What the cache of answers does with the call; set by `reuse`. */
   reuse?: {
     readonly result: 'hit' | 'joined' | 'miss' | 'pass'
@@ -330,6 +343,15 @@ export interface Target {
   /** The path of the vendor's tool that the gateway's search has replaced; set by `ground`. */
   searchedFor?: string
   resultFilter?: ResultFilter
+}
+
+/** A request whose personal data is replaced for vendors. */
+export interface MaskedRequest {
+  /** The input as the client sent it: banned patterns read it, and nothing else. */
+  readonly original: unknown
+  readonly masking: Masking
+  /** Puts values back into the answer; undefined where nothing was replaced. */
+  readonly restoring: ChainStep | undefined
 }
 
 /** The requests to vendors, their answers, and the end of the call. Filled in place. */

@@ -87,6 +87,11 @@ export interface EndedCall {
   readonly cache: string | null
   /** Seconds since the answer was stored, of a hit. */
   readonly cache_age: number | null
+  /** Values of personal data that were replaced in the request, by kind; null where the key masks none. */
+  readonly masked: Readonly<Record<string, number>> | null
+  /** How many times a value was put back into the answer, and how many of these from a name that the model had altered. */
+  readonly restored: number | null
+  readonly altered: number | null
   /** The model that the client asked for, where a fallback was asked in its place. */
   readonly asked_model: string | null
   /** The reason of it: `down`, `context` or `filter`. */

@@ -216,6 +216,12 @@ export interface Guard extends Closable {
   ): readonly Verdict[] | Promise<readonly Verdict[]>
   /** Judges a complete text of an answer, or one segment of it. Used where there is no `streamOutput`. */
   checkOutput?(item: TextItem, context: GuardContext): Verdict | Promise<Verdict>
+  /**
+   * Finds what is replaced before a text leaves the gateway, where the configuration has `mask` for this guard.
+   * @returns ranges, ascending and without overlaps; the label of one names its kind, such as `EMAIL`
+   * @throws an error where it cannot look: then nothing of the request leaves
+   */
+  locate?(text: string, context: GuardContext): readonly Span[] | Promise<readonly Span[]>
   /** Starts the check of one text of an answer while it is streamed. Called once per text. */
   streamOutput?(stream: TextStream, context: GuardContext): OutputCheck
 }

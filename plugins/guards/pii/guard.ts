@@ -23,7 +23,7 @@ export interface PersonalDataOptions {
 export async function createGuard(
   { entities, ignore, weak }: PersonalDataOptions,
   host: GuardHost,
-): Promise<Required<Pick<Guard, 'checkInput' | 'checkOutput' | 'streamOutput'>>> {
+): Promise<Required<Pick<Guard, 'checkInput' | 'checkOutput' | 'streamOutput' | 'locate'>>> {
   const classes = new Set<EntityClass>(entities)
   const isIgnored = ignoreMatcher(ignore)
   const newCheck = () => new PersonalDataCheck(classes, isIgnored, weak)
@@ -36,6 +36,53 @@ export async function createGuard(
       return check.end().verdict ?? PASS
     },
     streamOutput: newCheck,
+    async locate(text, context) {
+      const search = new PersonalDataSearch(classes, isIgnored)
+      for (let at = 0; at < text.length; at += SLICE) {
+        search.push(text.slice(at, at + SLICE))
+        const due = host.yieldIfDue(context)
+        if (due) await due
+      }
+      return search.end()
+    },
+  }
+}
+
+const SLICE = 1 << 12
+
+/** Finds all personal data of one text, shapes included; addresses of roles are none. */
+class PersonalDataSearch {
+  readonly #found: Span[] = []
+  readonly #scan: PersonalDataScan
+  readonly #encoded: EncodedWords
+
+  constructor(classes: ReadonlySet<EntityClass>, isIgnored: (text: string) => boolean) {
+    const settings = { classes, strict: true }
+    this.#scan = new PersonalDataScan(settings, ({ start, end, label, tier }, text) => {
+      if (tier < 3 && !isIgnored(text)) this.#found.push({ start, end, label })
+      return true
+    })
+    this.#encoded = new EncodedWords(({ start, end, before, text }) => {
+      const scan = new PersonalDataScan(settings, (entity, said) => {
+        const isInside = entity.tier === 1 && entity.start >= before.length
+        if (isInside && !isIgnored(said)) this.#found.push({ start, end, label: entity.label })
+        return true
+      })
+      scan.push(before + text)
+      scan.end()
+      return true
+    })
+  }
+
+  push(piece: string): void {
+    this.#scan.push(piece)
+    this.#encoded.push(piece)
+  }
+
+  end(): readonly Span[] {
+    this.#scan.end()
+    this.#encoded.end()
+    return joined(this.#found)
   }
 }
 
@@ -119,4 +166,16 @@ function ignoreMatcher(entries: readonly string[]): (text: string) => boolean {
 function normalize(text: string): string {
   const lower = text.trim().toLowerCase()
   return lower.includes('@') || !/\d/.test(lower) ? lower : lower.replaceAll(/[^\p{L}\p{N}]/gu, '')
+}
+
+/** Ranges in their order, those that overlap as one; the first gives its label. */
+function joined(spans: readonly Span[]): readonly Span[] {
+  const all: Span[] = []
+  for (const span of spans.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
+    const last = all.at(-1)
+    if (last && span.start < last.end)
+      all[all.length - 1] = { ...last, end: Math.max(last.end, span.end) }
+    else all.push(span)
+  }
+  return all
 }

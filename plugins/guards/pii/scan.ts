@@ -149,6 +149,53 @@ class Lines {
   }
 }
 
+/** Most characters of the local part of an address, quotes included. */
+const LONGEST_LOCAL = 64
+const QUOTE = 34
+
+/** Follows the quotes of a line: the local part of an address may be quoted, and have blanks then. */
+class Quotes {
+  /** Where a local part may have begun. */
+  #opening = -1
+  /** The quote that was read last, if nothing was read since. */
+  #last = -1
+  /** The `@` after a quoted local part whose address is not decided. */
+  #sign = -1
+
+  get safe(): number {
+    if (this.#opening >= 0) return this.#opening
+    return this.#last >= 0 ? this.#last : Infinity
+  }
+
+  read(at: number, code: number, kind: number): void {
+    if (this.#sign >= 0) return
+    if (this.#last >= 0) {
+      if (code === 64 && this.#opening >= 0) {
+        this.#sign = at
+        return
+      }
+      this.#opening = kind === LETTER || kind === DIGIT ? this.#last : -1
+      this.#last = -1
+    }
+    if (code === QUOTE) this.#last = at
+    else if (code === 10 || at - this.#opening >= LONGEST_LOCAL) this.#opening = -1
+  }
+
+  /** Where the quoted local part of an address begins; undefined where it has none. */
+  startOf(start: number, end: number): number | undefined {
+    return this.#sign > start && this.#sign < end ? this.#opening : undefined
+  }
+
+  /** All addresses up to an offset are decided. */
+  settle(end: number): void {
+    if (this.#sign >= 0 && this.#sign < end) this.end()
+  }
+
+  end(): void {
+    this.#opening = this.#last = this.#sign = -1
+  }
+}
+
 /** What a scan looks for. */
 interface ScanSettings {
   /** What to look for. */
@@ -192,6 +239,7 @@ export class PersonalDataScan {
   #word = -1
   #wordTraits = 0
   #letters = 0
+  readonly #quotes = new Quotes()
   readonly #lines: Lines
 
   constructor(settings: ScanSettings, take: Take) {
@@ -206,7 +254,8 @@ export class PersonalDataScan {
 
   /** Offset up to which the text cannot be part of a later entity. */
   get safe(): number {
-    return Math.min(this.#start < 0 ? this.#at : this.#start, this.#lines.safe)
+    const stretch = this.#start < 0 ? this.#at : this.#start
+    return Math.min(stretch, this.#lines.safe, this.#quotes.safe)
   }
 
   /** Offset up to which the text was read: of the character that decided once an entity was taken. */
@@ -247,9 +296,11 @@ export class PersonalDataScan {
     this.#endWord(end)
     if (!this.#stopped) this.#endStretch()
     if (!this.#stopped) this.#endClause(end)
+    if (!this.#stopped) this.#quotes.end()
   }
 
   #read(at: number, width: number, code: number, kind: number, odd = false): void {
+    this.#quotes.read(at, code, kind)
     if (kind === LETTER || kind === DIGIT || kind === MARK) {
       if (this.#word < 0) this.#beginWord(at, code, kind)
       if (this.#stopped) return
@@ -356,6 +407,7 @@ export class PersonalDataScan {
     const end = this.#lastEnd
     if (end > this.#start) this.#find(this.#start, end, Infinity)
     if (this.#stopped) return
+    this.#quotes.settle(end)
     this.#start = -1
     this.#lastEnd = -1
     this.#traits = 0
@@ -414,8 +466,13 @@ export class PersonalDataScan {
       // Windows overlap, so an entity may already be reported.
       if (last > upTo || place(entity.start) < this.#foundUpTo) continue
       this.#foundUpTo = last
-      const found = { ...entity, start: place(entity.start), end: last }
-      if (!this.#take(found, text.slice(entity.start, entity.end))) {
+      const opening =
+        entity.of === 'email' ? this.#quotes.startOf(place(entity.start), last) : undefined
+      const first = opening ?? place(entity.start)
+      const found = { ...entity, start: first, end: last }
+      const said =
+        opening === undefined ? text.slice(entity.start, entity.end) : this.#textOf(first, last)
+      if (!this.#take(found, said)) {
         this.#stopped = true
         return
       }

@@ -39,6 +39,7 @@ export const key: GetRoute = {
       time_zone: zone ?? 'UTC',
       limits,
       ...(answers && { answer_cache: key.cache ?? 'model' }),
+      masking: runtime.guards.maskingFor(key.mask === true).length > 0,
       tag: key.tag ?? null,
       log_content: takesContents(config) && key.logContent === true,
     }

@@ -26,6 +26,7 @@ export const completions: Endpoint<CompletionRequest, CompletionInput, AnswerChu
   errorField: 'prompt',
   billing,
   guard: guardOfCompletions(),
+  mask: async () => (await import('./mask.ts')).completionsMask,
 
   check({ completion: { n, logprobs } }, model) {
     if (lacks(model, 'COMPLETIONS')) {

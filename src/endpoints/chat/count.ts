@@ -37,4 +37,5 @@ export const countTokens: Endpoint<ChatRequest, ChatInput, TokenCount> = {
   billing: { estimate: chat.billing.estimate, attach: () => ({}) },
   instructions: { apply: chat.instructions!.apply, limit: () => ({}) },
   guard,
+  mask: async () => ({ map: (await import('./mask.ts')).chatMask.map }),
 }

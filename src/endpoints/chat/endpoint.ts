@@ -64,6 +64,7 @@ export const chat: Endpoint<ChatRequest, ChatInput, AnswerChunk> = {
   billing,
   grounding,
   guard: guardAdapter,
+  mask: async () => (await import('./mask.ts')).chatMask,
   exchange: exchangeRequest,
 
   check: (input, model) => refuseLacking(model, requiredCapabilities(input)),

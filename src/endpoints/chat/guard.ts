@@ -322,7 +322,7 @@ function newHead(model: string): AnswerHead {
   return { id: randomId('chatcmpl-'), created: Math.floor(Date.now() / 1000), model }
 }
 
-function wantsJson({ response_format }: ChatRequest): boolean {
+export function wantsJson({ response_format }: ChatRequest): boolean {
   const type = (response_format as { type?: string } | null | undefined)?.type
   return type !== undefined && type !== 'text'
 }

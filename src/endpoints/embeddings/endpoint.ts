@@ -133,6 +133,7 @@ export const embeddings = defineUnitEndpoint<EmbeddingRequest, EmbeddingInput, E
   path: '/v1/embeddings',
   operation: 'embed',
   stored: true,
+  mask: {},
   modality: 'embedding',
   errorField: 'input',
   body,

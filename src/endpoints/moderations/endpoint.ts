@@ -51,6 +51,7 @@ export const moderations = defineUnitEndpoint<ModerationRequest, ModerationInput
     path: '/v1/moderations',
     operation: 'moderate',
     stored: true,
+    mask: {},
     modality: 'moderation',
     errorField: 'input',
     body: moderationBody,

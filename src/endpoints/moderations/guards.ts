@@ -111,6 +111,10 @@ function textsOf({ input }: ModerationRequest): readonly string[] {
   return isParts(input) && texts.length > 0 ? [texts.join('\n')] : texts
 }
 
+export function asksRemote(call: Call): boolean {
+  return guardsOf(call).some(({ guard }) => guard.execution === 'remote')
+}
+
 function guardsOf({ runtime, request: { model } }: Call): readonly GuardInstance[] {
   const able = runtime.guards.all.filter(
     (one) => one.guard.checkInput !== undefined && rulesOf(one).length > 0,

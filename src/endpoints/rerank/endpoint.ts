@@ -3,7 +3,7 @@ import { boolean, either, filledText, integer, list, object, text } from '../../
 import type { Model } from '../../models/catalog.ts'
 import { costJson } from '../../money/money.ts'
 import type { UsageReport } from '../../money/plausible.ts'
-import type { Receipt } from '../../pipeline/pipeline.ts'
+import type { Call, Receipt } from '../../pipeline/pipeline.ts'
 import type { RerankInput, RerankResult, RerankDocument } from '../../plugin.ts'
 import type { Policy } from '../../policy/policy.ts'
 import { outboundMembers, readValid } from '../shared/body.ts'
@@ -55,6 +55,13 @@ export const rerank = defineUnitEndpoint<RerankRequest, RerankInput, RerankPart>
   path: '/v1/rerank',
   operation: 'rerank',
   stored: true,
+  mask: {
+    // The client gets documents as it sent them.
+    restoring: (call) => ({
+      push: (part: RerankPart, emit: (part: RerankPart) => void) =>
+        emit({ ...part, results: part.results.map((one) => ofClient(one, call)) }),
+    }),
+  },
   modality: 'rerank',
   errorField: 'documents',
   body,
@@ -147,6 +154,13 @@ function usageOf(size: RerankSize, { usage }: RerankResult, { prices }: Model): 
 
 function unitsIn(receipt: Receipt): number {
   return consumedIn(receipt).searchUnits ?? 0
+}
+
+function ofClient(ranked: Ranked, { target }: Call): Ranked {
+  if (!ranked.document) return ranked
+  const { documents } = target.masked!.original as RerankInput
+  const document = documents[ranked.index]!
+  return { ...ranked, document: { text: typeof document === 'string' ? document : document.text } }
 }
 
 // The documents in a provider's order: best first, as many as the client wants.

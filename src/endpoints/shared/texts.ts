@@ -66,3 +66,26 @@ export function stringsInJson(text: string): AtomicText[] {
     return []
   }
 }
+
+/**
+ * A value with all of its strings changed, names of members apart; the value itself where none changes.
+ * @param stays whether a member is left as it is
+ */
+export function mapStrings(
+  value: unknown,
+  change: (text: string) => string,
+  stays?: (name: string, value: unknown) => boolean,
+): unknown {
+  if (typeof value === 'string') return value === '' ? value : change(value)
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) {
+    const list = value.map((one) => mapStrings(one, change, stays))
+    return list.every((one, index) => one === value[index]) ? value : list
+  }
+  let changed: Record<string, unknown> | undefined
+  for (const [name, member] of Object.entries(value)) {
+    const made = stays?.(name, member) ? member : mapStrings(member, change, stays)
+    if (made !== member) (changed ??= {})[name] = made
+  }
+  return changed ? { ...value, ...changed } : value
+}

@@ -8,15 +8,18 @@ import type {
   Billing,
   Call,
   Endpoint,
+  MaskedTexts,
   ProviderAnswer,
   Receipt,
   WireFormat,
   ParsedRequest,
 } from '../../pipeline/pipeline.ts'
 import type { Incoming } from '../../pipeline/http.ts'
+import type { ChangeTexts } from '../../masking/masking.ts'
 import type { TextItem } from '../../plugin.ts'
 import type { Policy } from '../../policy/policy.ts'
 import type { Billed } from './billing.ts'
+import { mapStrings } from './texts.ts'
 import { outboundMembers, sessionOf } from './body.ts'
 import { billedJson, errorWriter, EventWriter, WholeWriter, type EventFormat } from './write.ts'
 import type { ChainStep } from '../../stream/chain.ts'
@@ -49,6 +52,8 @@ export interface UnitEndpoint<In extends UnitRequest, Out, Part extends object>
   streams?(input: In): boolean
   /** Whether equal requests may get a stored answer. */
   readonly stored?: true
+  /** Whether its texts are masked for vendors; without it personal data is refused for keys that mask it. */
+  readonly mask?: Pick<MaskedTexts<In, Part>, 'restoring'>
   /** Members that no provider gets, in addition to those of all endpoints. */
   readonly own?: readonly string[]
   /** The members that replace the content once it is not needed any more. */
@@ -103,6 +108,7 @@ export function defineUnitEndpoint<In extends UnitRequest, Out, Part extends obj
       billing: billingOf(unit),
       ...(unit.stored && { stored: AS_THEY_ARE }),
       guard: guardOf(unit),
+      ...(unit.mask && { mask: async () => ({ map: mapTexts, ...unit.mask }) }),
     },
     format: {
       path,
@@ -116,6 +122,19 @@ export function defineUnitEndpoint<In extends UnitRequest, Out, Part extends obj
       writeError: errorWriter(unit.usage),
     },
   }
+}
+
+const NO_TEXT = new Set(['model', 'policy', 'provider', 'encoding_format'])
+
+/** All texts of a request but addresses. */
+function mapTexts<In extends object>(input: In, change: ChangeTexts): In {
+  const one = (text: string) => change([text], 'plain')[0]!
+  const stays = (name: string, value: unknown) => name === 'url' && typeof value === 'string'
+  const { ...copy } = input as Record<string, unknown>
+  for (const [name, value] of Object.entries(copy)) {
+    if (!NO_TEXT.has(name)) copy[name] = mapStrings(value, one, stays)
+  }
+  return copy as In
 }
 
 function billingOf<In extends UnitRequest, Part extends object>({

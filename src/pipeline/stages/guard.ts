@@ -18,6 +18,7 @@ import { knownRefusals, NO_POLICY, refusalOf } from '../../policy/policy.ts'
 import { Instead, type ChainStep, type Feed, type Outlet } from '../../stream/chain.ts'
 import { feedOf } from '../../stream/flow.ts'
 import type { ResultFilter } from '../../search/results.ts'
+import { keepContents } from '../contents.ts'
 import type { Call, Stage } from '../pipeline.ts'
 import { GuardBudget, grantModelAccess, type ModelAccess } from '../../guard/host.ts'
 import { type OutputScanner, scannersOf } from '../../guard/text-check.ts'
@@ -178,16 +179,29 @@ export const guard: Stage = {
     const { policy } = target
     for (const member of policy.ignored) runtime.metrics.guard.ignored(member)
     const adapter = endpoint.guard
-    if (!adapter || (policy === NO_POLICY && !runtime.guards.hasAlways)) return undefined
+    if (!adapter || (policy === NO_POLICY && !runtime.guards.hasAlways)) return putBack(call)
     const plan = runtime.guards.planFor(policy, () => call.throwIfAborted())
     const begin = (made: GuardPlan | undefined) =>
-      made && new CallGuard(call, adapter, made).begin()
+      made ? new CallGuard(call, adapter, made).begin() : putBack(call)
     return plan instanceof Promise ? plan.then(begin) : begin(plan)
   },
   end({ made }) {
     const guards = made.target?.resultFilter
     if (guards instanceof CallGuard) guards.close()
   },
+}
+
+/** Puts values back into an answer that no guard reads. */
+function putBack(call: Call): undefined {
+  if (call.target.masked) call.through(...puttingBack(call))
+}
+
+/** Keeps the contents of a masked request as a vendor has them, and puts the values back. */
+function puttingBack(call: Call): readonly ChainStep[] {
+  const { masked } = call.target
+  if (!masked) return []
+  const keeping = keepContents(call)
+  return [...(keeping ? [keeping] : []), ...(masked.restoring ? [masked.restoring] : [])]
 }
 
 type Stop = InputVerdict['stop']
@@ -200,6 +214,8 @@ class CallGuard implements ResultFilter {
   readonly #decision: Decision
   /** Texts of the input; none once they were checked. */
   #input: InputTexts
+  /** The same as the client sent them, where they are masked. */
+  #original: InputTexts | undefined
   readonly #runners: GuardRunners
   readonly #readsInput: boolean
   readonly #readsOutput: boolean
@@ -208,7 +224,7 @@ class CallGuard implements ResultFilter {
 
   constructor(call: Call, adapter: GuardAdapter, plan: GuardPlan) {
     const { runtime, id, request, target } = call
-    const { policy } = target
+    const { policy, masked } = target
     const { mode, onError, onBlock } = policy.guard
     const { input, output } = sidesRead(adapter, policy)
     this.#call = call
@@ -217,7 +233,7 @@ class CallGuard implements ResultFilter {
     this.#decision = call.answer.decision = new Decision({
       mode,
       onError,
-      evidence: runtime.config.guards.evidence,
+      evidence: masked ? hashed(runtime.config.guards.evidence) : runtime.config.guards.evidence,
       elapsedMs: () => call.elapsedMs,
       unenforced: plan.unenforced,
       metrics: runtime.metrics.guard,
@@ -228,8 +244,10 @@ class CallGuard implements ResultFilter {
         runtime.faults.caught(error, plugin, name, true)
       },
       escalate: policy.escalate.enabled ? (decision) => this.#escalate(decision) : undefined,
+      masked: masked && (() => masked.masking.header()),
     })
     this.#input = adapter.inputTexts(request.input, knownRefusals(policy))
+    if (masked) this.#original = adapter.inputTexts(masked.original, knownRefusals(policy))
     this.#runners = new GuardRunners(call, plan, this.#input)
     this.#readsInput = input
     this.#readsOutput = output
@@ -254,16 +272,26 @@ class CallGuard implements ResultFilter {
     const { stop, later } = this.#readsInput ? await this.#screenInput() : {}
     // The answer may take long.
     this.#input = NO_TEXTS
+    this.#original = undefined
     if (stop) return this.#refuse(stop)
     // The screen works on the normal form.
     if (this.#readsOutput && enforces) target.requiresNormalForm = true
     // Search results go in, and come out as citations: either side is reason enough to read them.
     target.resultFilter = this
-    if (!this.#readsOutput && !later) return this.#decide()
+    const back = puttingBack(this.#call)
+    if (!this.#readsOutput && !later) {
+      this.#call.through(...back)
+      return this.#decide()
+    }
     const { enforcing, monitoring } = this.#plan
+    const asked = target.masked?.restoring ? guardsOf : all
     this.#call.through(
-      ...this.#read(monitoring, false),
-      ...this.#read(enforcing, true),
+      ...this.#read(asked(monitoring), false),
+      ...this.#read(asked(enforcing), true),
+      ...back,
+      // Patterns read what the client gets.
+      ...(asked === all ? [] : this.#read(patternsOf(monitoring), false)),
+      ...(asked === all ? [] : this.#read(patternsOf(enforcing), true)),
       ...(later ? [this.#awaited(later)] : []),
       this.#final,
     )
@@ -299,7 +327,7 @@ class CallGuard implements ResultFilter {
     const { enforcing, monitoring } = this.#plan
     this.#monitorInput(this.#input, monitoring)
     const group = this.#runners.start(enforcing, true)
-    const screen = this.#inputScreen(this.#input, group, 'withheld')
+    const screen = this.#inputScreen(this.#input, group, 'withheld', this.#original)
     const stop = this.#apply(await screen.local())
     if (stop || !screen.isRemote) {
       group.end()
@@ -323,7 +351,8 @@ class CallGuard implements ResultFilter {
   #monitorInput(texts: InputTexts, set: GuardSet): void {
     if (isEmpty(set)) return
     const group = this.#runners.start(set, false)
-    const screen = this.#inputScreen(texts, group, 'withheld')
+    const original = texts === this.#input ? this.#original : undefined
+    const screen = this.#inputScreen(texts, group, 'withheld', original)
     const looking = async () => {
       const { stop } = await screen.local()
       if (!stop) await screen.remote()
@@ -336,6 +365,7 @@ class CallGuard implements ResultFilter {
     input: InputTexts,
     { patterns, runners, signal, enforced }: RunnerGroup,
     spared: 'withheld' | 'dropped',
+    original?: InputTexts,
   ): InputScreen {
     const { found, failed } = this.#decision.observer('input', enforced, spared)
     const observer = {
@@ -345,7 +375,7 @@ class CallGuard implements ResultFilter {
         (enforced && signal?.aborted === true) || failed(name, fault),
     }
     const proceed = () => this.#call.throwIfAborted()
-    return new InputScreen({ input, patterns, runners, observer, proceed })
+    return new InputScreen({ input, original, patterns, runners, observer, proceed })
   }
 
   /** Withholds turns that violate a rule. */
@@ -405,7 +435,7 @@ class CallGuard implements ResultFilter {
 
   /** Refuses the whole call; the model is asked nothing. */
   #refuse(stop: NonNullable<Stop>): void {
-    this.#call.through(this.#final)
+    this.#call.through(...puttingBack(this.#call), this.#final)
     try {
       this.#call.source = feedOf(this.#refusal(stop))
     } catch (error) {
@@ -511,6 +541,15 @@ function failedFeed(error: unknown): Feed<unknown> {
     discard() {},
   }
 }
+
+/** Evidence that has no word of a masked request. */
+function hashed(evidence: 'none' | 'hash' | 'text'): 'none' | 'hash' {
+  return evidence === 'none' ? 'none' : 'hash'
+}
+
+const all = (set: GuardSet): GuardSet => set
+const guardsOf = ({ assignments }: GuardSet): GuardSet => ({ patterns: [], assignments })
+const patternsOf = ({ patterns }: GuardSet): GuardSet => ({ patterns, assignments: [] })
 
 function isEmpty({ patterns, assignments }: GuardSet): boolean {
   return patterns.length + assignments.length === 0

@@ -387,7 +387,7 @@ const hashes = new WeakMap<Model, string>()
 /** What has to be equal beside the text, so that one call gets the answer of another. */
 function materialOf(call: Call, key: string): readonly unknown[] {
   const { admission, target, endpoint, request } = call
-  const { model } = target
+  const { model, masked } = target
   const policies = [hashOf(admission.key.policy), hashOf(request.policy)]
   const prices = versionOf(model.prices)
   return [
@@ -399,6 +399,7 @@ function materialOf(call: Call, key: string): readonly unknown[] {
     printOf(model),
     prices,
     policies,
+    ...(masked ? ['masked'] : []),
   ]
 }
 

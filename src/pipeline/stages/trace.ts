@@ -45,6 +45,11 @@ function headOf(call: Call, at: number) {
     requestPolicyHash: hashOf(call.request.policy),
     ignored: policy.ignored,
     cost: call.answer.bill?.text,
+    ...(target.masked && {
+      masked: target.masked.masking.counts(),
+      restored: target.masked.masking.restoredCount,
+      altered: target.masked.masking.alteredCount,
+    }),
   }
 }
 

@@ -149,6 +149,8 @@ export const KEY_SETTINGS = {
       help: 'stored answers: "off", "asked" or "on"; "none" leaves it to the model',
     },
   },
+  /** Whether personal data is masked by guards that the configuration has for that. */
+  mask: { stored: 'mask', schema: flag, absent: false, csv: [] },
   note: NOTE,
 } as const satisfies Settings
 
@@ -289,6 +291,8 @@ export interface HolderKey {
   readonly limits: readonly Limit[]
   /** Use of stored answers by the key, or `model` where each model says it; absent where none are stored. */
   readonly answer_cache?: string
+  /** Whether personal data of its requests is masked. */
+  readonly masking: boolean
   readonly tag: string | null
   readonly team_id: string | null
   readonly time_zone: string
