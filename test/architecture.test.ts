@@ -80,6 +80,7 @@ const ORDER: readonly string[] = [
   'observe',
   'config',
   'guard',
+  'masking',
   'search',
   'upstream',
   'catalog',

@@ -7,6 +7,7 @@ import { foldedValue, kindOf, placeholdersOf, type Placeholder } from './placeho
 import {
   isInWord,
   jsonRestorer,
+  Matcher,
   lastOf,
   plainRestorer,
   type Restorable,
@@ -60,6 +61,8 @@ export class Masking implements Restorable {
   readonly byNumber: ReadonlyMap<string, Placeholder>
   readonly kinds: readonly string[]
   readonly width: number
+  #exact: Matcher | undefined
+  #loose: Matcher | undefined
   readonly #byFolded: ReadonlyMap<string, Placeholder>
   /** Values by their first word. */
   readonly #byWord = new Map<string, Placeholder[]>()
@@ -118,12 +121,14 @@ export class Masking implements Restorable {
 
   /** A complete text with the values put back. */
   restore(text: string): string {
-    const restorer = plainRestorer(this)
+    const restorer = this.restorer('plain')
     return restorer.push(text) + restorer.end()
   }
 
   restorer(form: TextForm | 'exact'): Restorer {
-    return form === 'json' ? jsonRestorer(this) : plainRestorer(this, form === 'exact')
+    if (form === 'exact') return plainRestorer((this.#exact ??= new Matcher(this, true)))
+    this.#loose ??= new Matcher(this, false)
+    return form === 'json' ? jsonRestorer(this.#loose) : plainRestorer(this.#loose)
   }
 
   /** The texts of a passage, as a vendor gets them. */

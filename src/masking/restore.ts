@@ -38,11 +38,16 @@ const IN_WORD =
   /^(?![\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}])[\p{L}\p{N}\p{M}_]/u
 
 export function isInWord(character: string): boolean {
-  return IN_WORD.test(character)
+  return character.charCodeAt(0) < 128 ? ASCII_WORD.test(character) : IN_WORD.test(character)
 }
 
-/** Finds placeholders, also as models alter them: in another case, with `\_`, a blank or `-` for `_`, without brackets. */
-class Matcher {
+const ASCII_WORD = /^\w/
+
+/**
+ * Finds placeholders, also as models alter them: in another case, with `\_`, a blank or `-` for `_`, without brackets.
+ * Texts of one call may share it.
+ */
+export class Matcher {
   readonly #all: Restorable
   readonly #exact: boolean
   readonly #starts: RegExp
@@ -86,9 +91,7 @@ class Matcher {
       return ended ? undefined : 'partial'
     const hasBracket = text.charCodeAt(at) === OPEN
     if (hasBracket) at++
-    else if (at > start || isInWord(lastOf(before + text.slice(Math.max(0, start - 2), start)))) {
-      return undefined
-    }
+    else if (at > start || isInWord(characterBefore(text, start, before))) return undefined
     let partial = false
     for (const kind of this.#all.kinds) {
       const end = this.#core(text, at, kind)
@@ -146,14 +149,19 @@ function isHighSurrogate(text: string): boolean {
   return text >= '\ud800' && text <= '\udbff'
 }
 
+/** @param before the characters before the text */
+function characterBefore(text: string, at: number, before: string): string {
+  if (at > 0 && text.charCodeAt(at - 1) < 128) return text[at - 1]!
+  return lastOf(before + text.slice(Math.max(0, at - 2), at))
+}
+
 /** The last character, which may be a pair of code units. */
 export function lastOf(text: string): string {
   return /[^]$/u.exec(text.slice(-2))?.[0] ?? ''
 }
 
-/** A restorer of plain text. @param exact whether placeholders are replaced only in the form that was sent */
-export function plainRestorer(all: Restorable, exact = false): Restorer {
-  const matcher = new Matcher(all, exact)
+/** A restorer of plain text. */
+export function plainRestorer(matcher: Matcher): Restorer {
   let held = ''
   let before = ''
   const take = (text: string, ended: boolean) => {
@@ -174,8 +182,7 @@ export function plainRestorer(all: Restorable, exact = false): Restorer {
 }
 
 /** A restorer of JSON text: placeholders are found in what string literals say, and values are written as JSON. */
-export function jsonRestorer(all: Restorable): Restorer {
-  const matcher = new Matcher(all, false)
+export function jsonRestorer(matcher: Matcher): Restorer {
   let inString = false
   /** An escape sequence that is not complete. */
   let escape = ''
