@@ -346,7 +346,7 @@ export interface Target {
 }
 
 /** A request whose personal data is replaced for vendors. */
-export interface MaskedRequest {
+interface MaskedRequest {
   /** The input as the client sent it: banned patterns read it, and nothing else. */
   readonly original: unknown
   readonly masking: Masking

@@ -43,7 +43,7 @@ it('docs/explain/architecture.svg names every stage and is at most 25 KB', () =>
     .split(',')
     .map((name) => name.trim())
     .filter((name) => name !== '' && !name.startsWith('...'))
-  expect(stages).toHaveLength(12)
+  expect(stages).toHaveLength(13)
   expect(stages.filter((name) => !text.includes(`data-box="${name}"`))).toEqual([])
   const order = stages.map((name) => text.indexOf(`data-box="${name}"`))
   expect(order).toEqual(order.toSorted((one, other) => one - other))

@@ -8,8 +8,12 @@ import type { ChainStep } from '../../stream/chain.ts'
 import { mapStrings } from '../shared/texts.ts'
 import type { AnswerChunk } from './billing.ts'
 import { wantsJson } from './guard.ts'
-import type { CompletionRequest } from './completions.ts'
 import type { ChatRequest } from './request.ts'
+
+/** What a completion has beside a chat. */
+interface Completion {
+  readonly completion: { readonly suffix?: string; readonly n: number; readonly logprobs?: number }
+}
 
 const DATA_URL = /^data:([^;,]*)(?:;[^;,]*)*?,/i
 const BASE64_ENDS = /;base64,$/i
@@ -181,18 +185,18 @@ export const chatMask: MaskedTexts<ChatRequest, AnswerChunk> = {
   map: mapChat,
   restoring(call, masking, input) {
     // They spell out the names, and say nothing about the values.
-    const { completion } = input as Partial<CompletionRequest>
+    const { completion } = input as Partial<Completion>
     masking.removesLogprobs = input.logprobs === true || completion?.logprobs !== undefined
     return new RestoreChat(call, masking, wantsJson(input))
   },
 }
 
 /** The texts of a completion, whose suffix is one of them. */
-export const completionsMask: MaskedTexts<CompletionRequest, AnswerChunk> = {
+export const completionsMask: MaskedTexts<ChatRequest & Completion, AnswerChunk> = {
   ...chatMask,
   map(input, change) {
     const { suffix } = input.completion
-    const mapped = mapChat(input, change) as CompletionRequest
+    const mapped = mapChat(input, change) as typeof input
     if (!suffix) return mapped
     const completion = { ...input.completion, suffix: change([suffix], 'plain')[0]! }
     return { ...mapped, completion }

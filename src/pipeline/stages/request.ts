@@ -85,7 +85,7 @@ export const read: Stage = {
       call.made.request = request
       const labels = labelsOf(request.input as Labelled, header, admission.key.tag, log.users)
       call.made.request = { ...request, labels }
-      // Of masked requests `guard` keeps what a vendor gets.
+      // The stage `guard` keeps masked requests, as a vendor gets them.
       const isMasked = runtime.guards.maskingFor(admission.key.mask === true).length > 0
       const keeping = isMasked ? undefined : keepContents(call)
       if (keeping) call.through(keeping)
