@@ -38,7 +38,7 @@ export const markup = v.pipe(
  * Tiers keep their tokens. A factor of 1 returns the same object, so that equal prices stay one object.
  */
 export function timesFactor<Prices extends Pricing>(pricing: Prices, by: Factor): Prices {
-  const integer = parseDecimal(by, FACTOR_DIGITS)
+  const integer = by === '1' ? ONE : parseDecimal(by, FACTOR_DIGITS)
   if (integer === ONE) return pricing
   const { overrides, ...base } = pricing
   return {

@@ -4,18 +4,23 @@ import { VENDORS } from '../../providers/vendors.ts'
 import { loadConfig } from '../../src/config/config.ts'
 import { folder } from '../_folder.ts'
 import { createTestGateway, type TestGateway } from '../_setup.ts'
+import { mp3 } from '../endpoints/audio/_sounds.ts'
 import { events, json, startUpstream, type FakeUpstream } from '../upstream.ts'
 
 /** A port without a server: what runs on this machine is not part of the test. */
 const NO_OLLAMA = '127.0.0.1:1'
 
-/** A server that says "Hello" in every form of chat, and has embeddings. */
+/** A server that says "Hello" in every form of chat, and has embeddings and speech. */
 export async function standIn(): Promise<FakeUpstream> {
   const vendor = await startUpstream()
   vendor.answer(({ path, json: body }) => {
     if (path.includes('/embeddings')) {
       const data = [{ object: 'embedding', index: 0, embedding: [0.5, 0.25] }]
       return json({ object: 'list', data, usage: { prompt_tokens: 2, total_tokens: 2 } })
+    }
+    if (path.includes('generateContent')) return candidate()
+    if (/\/(?:speak|text-to-speech)\b/.test(path)) {
+      return { headers: { 'content-type': 'audio/mpeg' }, pieces: [mp3(3)] }
     }
     return path.includes('/messages') ? message(body.stream) : completion(body.stream)
   })
@@ -35,6 +40,12 @@ function message(isStream: boolean) {
     { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage },
     { type: 'message_stop' },
   )
+}
+
+function candidate() {
+  const usageMetadata = { promptTokenCount: 3, candidatesTokenCount: 1, totalTokenCount: 4 }
+  const content = { role: 'model', parts: [{ text: 'Hello' }] }
+  return json({ candidates: [{ content, finishReason: 'STOP' }], usageMetadata })
 }
 
 function completion(isStream: boolean) {

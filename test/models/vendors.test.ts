@@ -80,7 +80,8 @@ const LOCAL: ReadonlySet<string> = new Set(['mock', 'tesseract', 'espeak'])
 
 it.each(
   KEYED.filter(
-    ({ plugin }) => plugin === undefined || ['openai', 'anthropic', 'mistral'].includes(plugin),
+    ({ plugin }) =>
+      plugin === undefined || ['openai', 'anthropic', 'mistral', 'google'].includes(plugin),
   ).map(({ name }) => name),
 )('a chat model of %s answers', async (name) => {
   const gateway = await gatewayWith(name)
@@ -90,8 +91,21 @@ it.each(
     model: chat.id,
     choices: [{ message: { content: 'Hello' } }],
   })
-  const { authorization, 'x-api-key': key } = vendor.requests.at(-1)!.headers
-  expect([authorization, key]).toContain(key ? `key-of-${name}` : `Bearer key-of-${name}`)
+  const { headers } = vendor.requests.at(-1)!
+  const key = headers['x-api-key'] ?? headers['x-goog-api-key']
+  expect(key ?? headers.authorization).toBe(key ? `key-of-${name}` : `Bearer key-of-${name}`)
+})
+
+it.each([
+  ['deepgram', 'authorization', 'Token key-of-deepgram'],
+  ['elevenlabs', 'xi-api-key', 'key-of-elevenlabs'],
+])('a voice of %s answers', async (name, header, key) => {
+  const gateway = await gatewayWith(name)
+  const voice = (await idsOf(gateway)).find(({ modality }) => modality === 'speech')
+  const body = { model: voice.id, input: 'Hi.', voice: 'alloy' }
+  const { status, headers } = await gateway.ask('POST', '/v1/audio/speech', { body })
+  expect([status, headers['content-type']]).toEqual([200, 'audio/mpeg'])
+  expect(vendor.requests.at(-1)!.headers[header]).toBe(key)
 })
 
 describe('use: <vendor>', () => {
