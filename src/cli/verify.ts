@@ -8,8 +8,8 @@ import { confirm, needYes } from './terminal.ts'
 export async function verifyLedger(admin: Admin, args: Arguments): Promise<void> {
   if (args.on.has('prices')) return verifyPrices(admin, args)
   if (args.on.has('chain')) return verifyChain(admin, args)
-  if (args.text.export !== undefined || args.text.root !== undefined) {
-    throw new CommandError('--export and --root belong to --chain.')
+  if (['export', 'archive', 'root'].some((name) => args.text[name] !== undefined)) {
+    throw new CommandError('--export, --archive and --root belong to --chain.')
   }
   const { data } = await admin.ask('GET', '/ledger/verify')
   const rows = data.discrepancies.map((one: any) => [
@@ -31,7 +31,7 @@ export async function verifyLedger(admin: Admin, args: Arguments): Promise<void>
 
 /** `ledger verify --chain` @throws CommandError where rows were changed, or a root is none of the ledger's */
 async function verifyChain(admin: Admin, args: Arguments): Promise<void> {
-  const { root, export: file } = args.text
+  const { root, export: file, archive } = args.text
   const { data } = await admin.ask('GET', '/ledger/verify?chain=true')
   const { months, ...here } = data.chain
   let { accounts, rows, faults } = here
@@ -41,6 +41,8 @@ async function verifyChain(admin: Admin, args: Arguments): Promise<void> {
       await import('./archive/chain.ts')
     ).checkExport(file, seals.seals))
   }
+  const archived = archive === undefined ? undefined : await archivedRows(admin, archive)
+  if (archived) faults = [...faults, ...archived.faults]
   const ok = faults.length === 0 && months.every((month: any) => month.ok)
   const lines = faults.map(({ account_id, after, before, rows: between }: any) => {
     // Numbers are kept as the gateway has written them.
@@ -49,9 +51,10 @@ async function verifyChain(admin: Admin, args: Arguments): Promise<void> {
   })
   const wrong = months.filter((month: any) => !month.ok).map((month: any) => month.month)
   const counted = `${JSON.stringify(rows)} rows of ${JSON.stringify(accounts)} accounts`
-  print(args, { ok, accounts, rows, months, faults }, () =>
+  const counts = { accounts, rows, months, faults, ...(archived && { archived: archived.rows }) }
+  print(args, { ok, ...counts }, () =>
     ok
-      ? `The chains of ${counted} agree with the seals of ${months.length} months.\n`
+      ? `The chains of ${counted} agree with the seals of ${months.length} months.${archived?.message ?? ''}\n`
       : table(['ACCOUNT', 'AFTER (ROWS)', 'BEFORE (ROWS)', 'ROWS NOW'], lines),
   )
   if (wrong.length > 0) {
@@ -65,6 +68,14 @@ async function verifyChain(admin: Admin, args: Arguments): Promise<void> {
   if (root !== undefined && !months.some((month: any) => month.root === root)) {
     throw new CommandError(`${root} is the root of no month of this ledger.`)
   }
+}
+
+async function archivedRows(admin: Admin, folder: string) {
+  const { data } = await admin.ask('GET', '/ledger/seals')
+  const { checkArchive } = await import('./archive/chain.ts')
+  const { rows, unproven, faults } = await checkArchive(folder, data.seals, data.bases)
+  const more = unproven > 0 ? `; of ${unproven} rows before them the archive does not have all` : ''
+  return { rows, faults, message: ` So do ${rows} archived rows${more}.` }
 }
 
 /** `ledger verify --prices` @throws CommandError if the cost of a row differs from its quantities at its prices */

@@ -134,6 +134,10 @@ export const CARE: Group = {
             value: 'file',
             help: 'with --chain: the rows of an export instead of those of the ledger',
           },
+          archive: {
+            value: 'folder',
+            help: 'with --chain: also the rows in an archive, which were folded since',
+          },
           root: {
             value: 'hex',
             help: 'with --chain: a root of a month that was noted elsewhere',

@@ -82,6 +82,17 @@ export class Proof {
       .map(({ account, n, chain }) => [String(account), { n: Number(n), chain: String(chain) }])
   }
 
+  /** Where the folded rows of each account end, as far as there are any. */
+  async bases(): Promise<readonly (readonly [account: string, base: ChainPoint])[]> {
+    const { reader } = this.#options
+    const bases: [string, ChainPoint][] = []
+    for (const account of (await reader.heads()).keys()) {
+      const base = await reader.base(account)
+      if (base.n > 0) bases.push([account, base])
+    }
+    return bases
+  }
+
   #noted(): string[] {
     const accounts = 'SELECT account FROM progress WHERE n > 0 UNION SELECT account FROM noted'
     return this.#options.db

@@ -152,6 +152,7 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
       await index.check(undefined, Infinity, true)
       return proof.chains(unitOf('month', question.chains))
     }
+    if ('bases' in question) return proof.bases()
     if ('missing' in question) return proof.missing()
     if ('missingBookings' in question) return proof.missingBookings()
     if ('checkChains' in question) return proof.checkChains(question.checkChains)
@@ -731,6 +732,8 @@ export interface UsageQuestions {
   verify: { readonly ask: true; readonly answer: Proven<undefined> }
   /** Chains of accounts with rows in the month of a moment, ms since epoch, or later. */
   chains: { readonly ask: number; readonly answer: ReturnType<Proof['chains']> }
+  /** Where the folded rows of each account end. */
+  bases: { readonly ask: true; readonly answer: Awaited<ReturnType<Proof['bases']>> }
   /** Recomputes all chains. It asks with noted places by account. */
   checkChains: {
     readonly ask: ReadonlyMap<string, readonly NotedPoint[]>

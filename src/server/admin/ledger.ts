@@ -224,9 +224,10 @@ async function verifyChain({ runtime }: AdminRequest): Promise<Answer> {
   return { body: { data: { ok, discrepancies: [], chain } } }
 }
 
-/** Seals of months, which prove rows of an export too. */
+/** Seals of months, which prove rows of an export too, and where the folded rows of each account end, which prove an archive. */
 async function listSeals({ runtime }: AdminRequest): Promise<Answer> {
   const { seals, months } = await noted(runtime.records)
+  const bases = await indexOf(runtime).ask('bases', true)
   const data = {
     months: months.map(({ month, root, at }) => ({
       month: monthText(month),
@@ -236,6 +237,7 @@ async function listSeals({ runtime }: AdminRequest): Promise<Answer> {
     seals: [...seals].flatMap(([account_id, places]) =>
       places.map(({ where, n, chain }) => ({ account_id, month: monthText(where), n, chain })),
     ),
+    bases: bases.map(([account_id, { n, chain }]) => ({ account_id, n, chain })),
   }
   return { body: { data } }
 }

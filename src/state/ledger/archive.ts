@@ -4,10 +4,10 @@
  * twice, where a kill came between the file and the ledger.
  */
 import { closeSync, existsSync, openSync, readSync, statSync, truncateSync } from 'node:fs'
-import { mkdir, open, readdir, rm, stat } from 'node:fs/promises'
+import { mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { zstdCompress } from 'node:zlib'
+import { zstdCompress, zstdDecompress } from 'node:zlib'
 import { DAY_MS } from './windows.ts'
 import type { Log } from './ledger.ts'
 
@@ -23,7 +23,7 @@ interface ArchiveOptions {
   readonly log: Pick<Log, 'info'>
 }
 
-const compress = promisify(zstdCompress)
+const [compress, decompress] = [promisify(zstdCompress), promisify(zstdDecompress)]
 const NAME = /^(\d{4})-(\d\d)\.jsonl\.zst$/
 /** A skippable frame (RFC 8878, 3.1.2): its magic number, the size of its content, and that content: the length of the frame after it. */
 const SKIPPABLE = 0x184d2a50
@@ -76,6 +76,23 @@ export class Archive {
       const why = isOld ? `is older than ${keepDays} days` : `did not fit into ${sizeBytes} bytes`
       log.info(`removed ${name} from the archive of folded rows: it ${why}`)
     }
+  }
+}
+
+/** The lines of all files, the oldest first: those of one file at a time. @throws errors of the file system, and of damaged files */
+export async function* readArchive(folder: string): AsyncGenerator<readonly string[]> {
+  for (const name of (await readdir(folder)).filter((name) => NAME.test(name)).sort()) {
+    const bytes = await readFile(join(folder, name))
+    const lines: string[] = []
+    for (let at = 0; at + MARK_BYTES < bytes.length;) {
+      const begin = at + MARK_BYTES
+      at = begin + bytes.readUInt32LE(begin - 4)
+      // Cut off by a kill: its rows were not folded then.
+      if (at > bytes.length) break
+      const text = (await decompress(bytes.subarray(begin, at))).toString()
+      lines.push(...text.trimEnd().split('\n'))
+    }
+    yield lines
   }
 }
 

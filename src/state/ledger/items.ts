@@ -44,15 +44,22 @@ export function isBooking({ kind }: Pick<LedgerRow, 'kind'>): boolean {
   return kind !== 'usage' && kind !== 'orphan'
 }
 
+/** A row, and its number in the history of its account. */
+export interface NumberedRow {
+  readonly row: RowItem
+  readonly n: number
+}
+
 /** Lines of rows by their months, in their order. */
-export function linesByMonth(rows: Iterable<RowItem>): ReadonlyMap<string, string[]> {
+export function linesByMonth(rows: Iterable<NumberedRow>): ReadonlyMap<string, string[]> {
   const months = new Map<string, string[]>()
-  for (const row of rows) {
+  for (const { row, n } of rows) {
     const day = row.day ?? dayOf(row.at)
     const month = `${day.slice(0, 4)}-${day.slice(4, 6)}`
     const lines = months.get(month)
-    if (lines) lines.push(toLine(row))
-    else months.set(month, [toLine(row)])
+    const line = toLine({ ...row, n, optional: ['n'] })
+    if (lines) lines.push(line)
+    else months.set(month, [line])
   }
   return months
 }

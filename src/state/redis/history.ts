@@ -170,7 +170,9 @@ export class RedisHistory {
       const old = foldable.slice(0, last + 1)
       if (old.length === 0) break
       const items = old.map((one) => toItem(one, account, false))
-      for (const [month, lines] of linesByMonth(items)) await take?.(month, lines)
+      const first = base.n + 1
+      const numbered = items.map((row, i) => ({ row, n: first + i }))
+      for (const [month, lines] of linesByMonth(numbered)) await take?.(month, lines)
       const next = { ...items.reduce<ChainPoint>(chained, base), seq: old.at(-1)!.row.seq }
       folded += await this.#fold(account, bounds.at, base, next, old)
       if (old.length < page.length) break

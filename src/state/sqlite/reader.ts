@@ -4,7 +4,13 @@ import { DatabaseSync } from 'node:sqlite'
 import { fromStoredSum, type Pico, type StoredSum } from '../../money/money.ts'
 import { addCost, compareSums, counterName, CounterSums, withoutDropped } from '../ledger/sums.ts'
 import { beginChain, chained } from '../ledger/chain.ts'
-import { foldBounds, isBooking, isFoldable, linesByMonth } from '../ledger/items.ts'
+import {
+  foldBounds,
+  isBooking,
+  isFoldable,
+  linesByMonth,
+  type NumberedRow,
+} from '../ledger/items.ts'
 import type {
   ChainPoint,
   Discrepancy,
@@ -245,7 +251,7 @@ export class History {
   /** @param from the first account to look at. @param isOld whether a row can be folded, if all before it can */
   first(from: string, isOld: (row: UsageColumns & { readonly seq: bigint }) => boolean): Foldable {
     const steps: FoldStep[] = []
-    const items: RowItem[] = []
+    const items: NumberedRow[] = []
     let seenRows = 0
     let account = this.#next(this.#sql.account, from)
     for (let seen = 0; account !== undefined && seen < FOLDED_ACCOUNTS; seen++) {
@@ -262,8 +268,10 @@ export class History {
         waiting.push(item)
         read++
         if (isBooking(item) && read < limit) continue
-        for (const one of waiting) point = chained(point, one)
-        items.push(...waiting)
+        for (const one of waiting) {
+          point = chained(point, one)
+          items.push({ row: one, n: point.n })
+        }
         waiting = []
         to = Number(row.seq)
       }
