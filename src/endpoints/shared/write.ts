@@ -367,10 +367,16 @@ export class EventWriter<Part> implements Writer<Part> {
     else last()
   }
 
+  /** Never throws: a client that is charged gets an end. */
   #eventOf(failure: GatewayError): string {
     const call = this.#call
-    const { body } = call.format.writeError(failure, call, call.id)
-    return this.#format.fail?.(body) ?? `data: ${JSON.stringify(body)}\n\n`
+    try {
+      const { body } = call.format.writeError(failure, call, call.id)
+      return this.#format.fail?.(body) ?? `data: ${JSON.stringify(body)}\n\n`
+    } catch (error) {
+      call.report(error)
+      return `data: ${JSON.stringify(toErrorBody(failure))}\n\n`
+    }
   }
 
   #begin(): void {

@@ -95,6 +95,14 @@ function writeResponse(call: Call, out: Outgoing, done: Done): Writer<AnswerChun
   })
 }
 
+function failedEvent(
+  resource: object,
+  { error: { code, message, usage } }: ErrorBody,
+): ResponseEvent {
+  const ending = { status: 'failed', error: { code, message }, usage: usage ?? null }
+  return { type: 'response.failed', response: { ...resource, ...ending } }
+}
+
 /** The ms without an event after which a client is told again that the answer is being made: some read no comments. */
 const REPEAT_AFTER_MS = 120_000
 
@@ -167,10 +175,20 @@ class ResponseAnswer implements EventFormat<AnswerChunk> {
     // The code by which clients of this API know that they should wait.
     const code = error.code === 'upstream_rate_limited' ? 'rate_limit_exceeded' : error.code
     const failure = { error: { ...error, code } }
-    if (this.#forwarded) return this.#textOf(this.#forwarded.fail(failure))
+    try {
+      return this.#textOf(this.#failed(failure))
+    } catch (thrown) {
+      // What was written until then is in no state to be ended.
+      this.#call.report(thrown)
+      return this.#textOf([failedEvent(this.#resource, failure)])
+    }
+  }
+
+  #failed(failure: ErrorBody): readonly ResponseEvent[] {
+    if (this.#forwarded) return this.#forwarded.fail(failure)
     this.#begin()
     this.#written.fail(failure)
-    return this.#textOf(this.#taken())
+    return this.#taken()
   }
 
   /** True for a conversation that is too long: clients that shorten it look for this failure in the stream only. */
