@@ -80,59 +80,55 @@ function faultView({ account: account_id, after, before, rows }: ChainFault) {
 
 /** Brings the archived rows of one account into their order, which boundaries of months and repetitions after a kill disturb. */
 class ArchivedAccount {
-  readonly #account: string
-  readonly #places: readonly NotedPoint[]
   readonly #last: number
   readonly #waiting = new Map<number, RowItem>()
-  #check: ChainCheck
-  #next = 1
+  readonly #check: ChainCheck
+  #next: number
   rows = 0
-  unproven = 0
+  /** Number of rows before the place at which it begins. */
+  readonly unproven: number
 
-  /** @param places seals and the base, with which the archive ends */
-  constructor(account: string, places: readonly NotedPoint[]) {
-    this.#account = account
+  /** @param places seals, and the base, with which the archive ends. @param oldest number of the first row that is there */
+  constructor(account: string, places: readonly NotedPoint[], oldest: number) {
     this.#last = Math.max(0, ...places.map(({ where, n }) => (where === 'base' ? n : 0)))
-    this.#places = places.filter(({ n }) => n <= this.#last).toSorted((a, b) => a.n - b.n)
-    this.#check = new ChainCheck(account, beginChain(account), this.#places)
+    const own = places.filter(({ n }) => n <= this.#last).toSorted((a, b) => a.n - b.n)
+    // Where older files were removed, the first place behind them is the beginning.
+    const begin = oldest > 1 ? own.find(({ n }) => n >= oldest - 1) : undefined
+    this.unproven = begin?.n ?? 0
+    this.#next = this.unproven + 1
+    this.#check = new ChainCheck(account, begin ?? beginChain(account), own)
   }
 
   add(n: number, row: RowItem): void {
     if (n < this.#next || n > this.#last) return
     this.#waiting.set(n, row)
-    this.#takeNext()
-  }
-
-  /** Called after the oldest file: where older ones were removed, the first place in it is the beginning. */
-  begin(): void {
-    if (this.rows > 0 || this.#waiting.size === 0) return
-    const oldest = Math.min(...this.#waiting.keys())
-    const place = this.#places.find(({ n }) => n >= oldest - 1)
-    if (!place) return
-    this.#check = new ChainCheck(this.#account, place, this.#places)
-    this.#next = place.n + 1
-    this.unproven = place.n
-    for (const n of this.#waiting.keys()) if (n <= place.n) this.#waiting.delete(n)
-    this.#takeNext()
+    for (let next; (next = this.#waiting.get(this.#next)); this.#next++) {
+      this.#waiting.delete(this.#next)
+      this.#check.add(next)
+      this.rows++
+    }
   }
 
   /** @returns the first interval that differs */
   end(): ChainFault | undefined {
     return this.#check.end()
   }
-
-  #takeNext(): void {
-    for (let row; (row = this.#waiting.get(this.#next)); this.#next++) {
-      this.#waiting.delete(this.#next)
-      this.#check.add(row)
-      this.rows++
-    }
-  }
 }
 
 /** @param text decimal text in USD, which bookings have with a sign */
 function amountOf(text: string): Pico {
   return text.startsWith('-') ? -parsePico(text.slice(1)) : parsePico(text)
+}
+
+async function* archivedRows(folder: string) {
+  for await (const lines of readArchive(folder)) {
+    for (const line of lines) {
+      const { n, optional: _, ...row } = JSON.parse(line)
+      if (row.kind === 'export') continue
+      if (n === undefined) throw new Error('its rows have no numbers: an earlier release wrote it')
+      yield { account: String(row.account), n: Number(n), row }
+    }
+  }
 }
 
 /**
@@ -145,19 +141,20 @@ export async function checkArchive(
   bases: readonly (ChainPoint & { readonly account_id: string })[],
 ) {
   const places = placesIn([...seals, ...bases.map((base) => ({ ...base, month: 'base' }))])
-  const accounts = new Map(
-    bases.map(({ account_id: id }) => [id, new ArchivedAccount(id, places.get(id)!)]),
-  )
+  let accounts: ReadonlyMap<string, ArchivedAccount>
   try {
-    for await (const lines of readArchive(folder)) {
-      for (const line of lines) {
-        const { n, optional: _, cost, ...row } = JSON.parse(line)
-        if (row.kind === 'export') continue
-        if (n === undefined)
-          throw new Error('its rows have no numbers: an earlier release wrote it')
-        accounts.get(row.account)?.add(n, { ...row, cost: amountOf(cost) })
-      }
-      for (const account of accounts.values()) account.begin()
+    const oldest = new Map<string, number>()
+    for await (const { account, n } of archivedRows(folder)) {
+      if (n < (oldest.get(account) ?? Infinity)) oldest.set(account, n)
+    }
+    accounts = new Map(
+      bases.map(({ account_id: id }) => [
+        id,
+        new ArchivedAccount(id, places.get(id)!, oldest.get(id) ?? 1),
+      ]),
+    )
+    for await (const { account, n, row } of archivedRows(folder)) {
+      accounts.get(account)?.add(n, { ...row, cost: amountOf(row.cost) })
     }
   } catch (error) {
     throw new CommandError(`The archive ${folder} cannot be checked: ${(error as Error).message}.`)
