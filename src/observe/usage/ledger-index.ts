@@ -556,7 +556,8 @@ export class SettledTables {
   readonly #db: DatabaseSync
   readonly #rollups: Rollups
   readonly #summaries: readonly { readonly rollups: Rollups; readonly places: readonly number[] }[]
-  readonly #tag: StatementSync
+  /** Adds to a day, and to a month. */
+  readonly #tags: readonly (readonly [unit: 'day' | 'month', add: StatementSync])[]
   readonly #isTagged: StatementSync
   readonly #countTagged: StatementSync
   readonly #book: StatementSync
@@ -570,14 +571,19 @@ export class SettledTables {
       rollups: new Rollups(db, tables, options),
       places: tables.groups.map((name) => groupsInOrder.indexOf(name)),
     }))
-    this.#tag = db.prepare(
-      `INSERT INTO tagged (unit, account, key, kind, value, calls, billions, rest,
-         ${TAGGED_QUANTITIES.join(', ')})
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ${TAGGED_QUANTITIES.map(() => '?').join(', ')})
-       ON CONFLICT DO UPDATE SET calls = calls + excluded.calls,
-         billions = billions + excluded.billions, rest = rest + excluded.rest,
-         ${TAGGED_QUANTITIES.map(addedTo).join(', ')}`,
-    )
+    const addTo = (table: string) =>
+      db.prepare(
+        `INSERT INTO ${table} (unit, account, key, kind, value, calls, billions, rest,
+           ${TAGGED_QUANTITIES.join(', ')})
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ${TAGGED_QUANTITIES.map(() => '?').join(', ')})
+         ON CONFLICT DO UPDATE SET calls = calls + excluded.calls,
+           billions = billions + excluded.billions, rest = rest + excluded.rest,
+           ${TAGGED_QUANTITIES.map(addedTo).join(', ')}`,
+      )
+    this.#tags = [
+      ['day', addTo('tagged')],
+      ['month', addTo('tagged_month')],
+    ]
     this.#isTagged = db.prepare(
       'SELECT 1 FROM tagged WHERE unit = ? AND account = ? AND kind = ? AND value = ? LIMIT 1',
     )
@@ -619,7 +625,7 @@ export class SettledTables {
     }
     // Removed sums may be wrong: the sums of all accounts are made of those that stay.
     this.#db.exec(STALE)
-    for (const table of ['tagged', 'booking', 'progress']) {
+    for (const table of ['tagged', 'tagged_month', 'booking', 'progress']) {
       this.#db.prepare(`DELETE FROM ${table} WHERE account = ?`).run(account)
     }
     this.#counts.clear()
@@ -671,19 +677,12 @@ export class SettledTables {
     for (const kind of ['tag', 'user'] as const) {
       const sums = summed(calls, (call) => [unitOf('day', call.at), call.group[1]!, call[kind]])
       for (const [first, { calls, cost, quantities }] of sums) {
-        const unit = unitOf('day', first.at)
-        const value = this.#bounded(unit, account, kind, first[kind])
+        const value = this.#bounded(unitOf('day', first.at), account, kind, first[kind])
         const tokens = TAGGED_QUANTITIES.map((name) => quantities[name] ?? null)
-        this.#tag.run(
-          unit,
-          account,
-          first.group[1]!,
-          kind,
-          value,
-          calls,
-          ...partsOf(cost),
-          ...tokens,
-        )
+        const sums = [calls, ...partsOf(cost), ...tokens]
+        for (const [unit, add] of this.#tags) {
+          add.run(unitOf(unit, first.at), account, first.group[1]!, kind, value, ...sums)
+        }
       }
     }
   }
@@ -814,6 +813,7 @@ const OF_THE_LEDGER = [
   ...namesOf(SETTLED),
   ...SETTLED_SUMMARIES.flatMap(namesOf),
   'tagged',
+  'tagged_month',
   'booking',
   'progress',
   'noted',

@@ -224,18 +224,15 @@ function rowsOf(
   }
 }
 
-/** Labels are kept by day, and have no table of groups. */
+/** Labels have no table of groups. */
 function taggedRows(query: UsageQuery, { table, from, to }: Span): Rows {
-  const dayOf = (unit: number) => startOf(table, unit) / DAY_MS
   const filters = filtersOf(TAGGED, query, 's')
   const where = ['s.unit >= ? AND s.unit < ?', 's.kind = ?', ...filters.map(({ sql }) => sql)]
   return {
-    from: `tagged s WHERE ${where.join(' AND ')}`,
-    values: [dayOf(from), dayOf(to), labelOf(query)!, ...filters.flatMap(({ wanted }) => wanted)],
+    from: `${table === 'month' ? 'tagged_month' : 'tagged'} s WHERE ${where.join(' AND ')}`,
+    values: [from, to, labelOf(query)!, ...filters.flatMap(({ wanted }) => wanted)],
   }
 }
-
-const DAY_MS = 86_400_000
 
 function groupsOf(source: Source, query: UsageQuery, kept?: Kept) {
   const filters = filtersOf(source, query, 'g')
@@ -301,7 +298,7 @@ function* read(
   for (const row of select.iterate(...rows.values) as Iterable<unknown> as Iterable<Values>) {
     // Without groups there is one row even where no row matches.
     if (row[first] === null) continue
-    const start = span.start ?? startOf(source === TAGGED ? 'day' : span.table, Number(row[0]))
+    const start = span.start ?? startOf(span.table, Number(row[0]))
     const group = row.slice(1, first) as string[]
     const sums = row.slice(first) as (number | null)[]
     yield { start, group, ...(isCalled ? countsOf(sums) : settledOf(sums)) }
@@ -593,7 +590,7 @@ const SOURCES: readonly (readonly Source[])[] = [
 const TAGGED: Source = {
   table: 'tagged',
   of: 'settled',
-  rollups: ['day'],
+  rollups: ['day', 'month'],
   columns: { account: 'account', key: 'key', tag: 'value', user: 'value' },
 }
 

@@ -245,7 +245,7 @@ async function exchange({ shared }: Opened): Promise<void> {
 }
 
 /** Raised when files of the previous version cannot be continued. */
-const VERSION = 6
+const VERSION = 7
 
 const columns = (names: readonly string[], type: string) =>
   names.map((name) => `${name} ${type}`).join(', ')
@@ -274,6 +274,14 @@ const BY_ACCOUNT = SETTLED_SUMMARIES.filter((set) => set !== SETTLED_OVERALL)
 const SUMMARIES = BY_ACCOUNT.map((set) => tables(set, SETTLED_VALUES)).join('')
 const OVERALL = tables(SETTLED_OVERALL, SETTLED_VALUES) + tables(CALLED_OVERALL, CALLED_VALUES)
 
+/** Sums by tag and by end user: of days, or of months. */
+const tagged = (table: 'tagged' | 'tagged_month') => `
+  CREATE TABLE ${table} (unit INTEGER NOT NULL, account TEXT NOT NULL, key TEXT NOT NULL,
+    kind TEXT NOT NULL, value TEXT NOT NULL, calls INTEGER NOT NULL, billions INTEGER NOT NULL, rest INTEGER NOT NULL,
+    ${columns(TAGGED_QUANTITIES, 'INTEGER')},
+    PRIMARY KEY (unit, account, kind, value, key)) STRICT, WITHOUT ROWID;
+  CREATE INDEX ${table}_account ON ${table} (account, unit);`
+
 /** The chain of an account before it was read again. */
 const NOTED = `
   CREATE TABLE noted (account TEXT NOT NULL PRIMARY KEY, n INTEGER NOT NULL,
@@ -284,11 +292,8 @@ const SCHEMA = `
   ${tables(CALLED, CALLED_VALUES)}
   ${OVERALL}
   ${SUMMARIES}
-  CREATE TABLE tagged (unit INTEGER NOT NULL, account TEXT NOT NULL, key TEXT NOT NULL,
-    kind TEXT NOT NULL, value TEXT NOT NULL, calls INTEGER NOT NULL, billions INTEGER NOT NULL, rest INTEGER NOT NULL,
-    ${columns(TAGGED_QUANTITIES, 'INTEGER')},
-    PRIMARY KEY (unit, account, kind, value, key)) STRICT, WITHOUT ROWID;
-  CREATE INDEX tagged_account ON tagged (account, unit);
+  ${tagged('tagged')}
+  ${tagged('tagged_month')}
   CREATE TABLE booking (account TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL,
     kind TEXT NOT NULL, amount INTEGER NOT NULL, reference TEXT NOT NULL, note TEXT, actor TEXT,
     PRIMARY KEY (account, seq)) STRICT, WITHOUT ROWID;
@@ -372,6 +377,7 @@ function openFile(file: string): DatabaseSync {
     if (Number(version) > 0 && Number(version) < 4) addChains(db)
     if (Number(version) > 0 && Number(version) < 6) addTeams(db, Number(version))
     if (Number(version) > 0 && Number(version) < 5) addSummaries(db)
+    if (Number(version) > 0 && Number(version) < VERSION) addTaggedMonths(db)
     db.exec(ADDED)
     return db
   } catch (error) {
@@ -443,6 +449,21 @@ function addTeams(db: DatabaseSync, version: number): void {
     // Files of versions before 5 get further tables next.
     if (version === 5) db.exec('PRAGMA user_version = 6')
   })
+}
+
+/** Adds the sums by tag and by end user of months, made of those of days. */
+function addTaggedMonths(db: DatabaseSync): void {
+  const month = (part: '%Y' | '%m') =>
+    `CAST(strftime('${part}', unit * 86400, 'unixepoch') AS INTEGER)`
+  const sums = ['calls', 'billions', 'rest', ...TAGGED_QUANTITIES]
+  transact(db, () =>
+    db.exec(`${tagged('tagged_month')}
+      INSERT INTO tagged_month (unit, account, kind, value, key, ${sums.join(', ')})
+      SELECT ${month('%Y')} * 12 + ${month('%m')} - 1 AS month, account, kind, value, key,
+        ${sums.map((name) => `sum(${name})`).join(', ')}
+      FROM tagged GROUP BY month, account, kind, value, key;
+      PRAGMA user_version = ${VERSION}`),
+  )
 }
 
 // Sums of decisions of guards, and of failures of vendors. They cover this gateway, and may miss calls.

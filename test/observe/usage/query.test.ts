@@ -94,7 +94,9 @@ it('adds the sums of all accounts up in a file of version 1, which has none', as
   const path = await folder({})
   const first = tablesOfMany(path)
   const ask = (db: DatabaseSync, group: UsageQuery['group']) => {
-    const range = { from: NOON - 50 * DAY_MS, to: NOON + DAY_MS, rollup: 'day' } as const
+    const from = NOON - 50 * DAY_MS
+    const of = group[0] === 'tag' || group[0] === 'user' ? 'month' : 'day'
+    const range = { from, to: NOON + DAY_MS, rollup: of } as const
     return answerUsage(db, { ...range, group, filters: {}, metric: 'cost_usd', top: 9 }, NOON)
   }
   const groups = [
@@ -105,6 +107,8 @@ it('adds the sums of all accounts up in a file of version 1, which has none', as
     ['account'],
     ['account', 'model'],
     ['key'],
+    ['tag'],
+    ['user', 'key'],
   ] as const
   const expected = groups.map((group) => ask(first.db, group))
   for (const name of ['settled', 'called']) {
@@ -115,6 +119,7 @@ it('adds the sums of all accounts up in a file of version 1, which has none', as
     for (const table of ['day', 'month', 'group'])
       first.db.exec(`DROP TABLE settled_${name}_${table}`)
   }
+  first.db.exec('DROP TABLE tagged_month')
   for (const table of ['settled_hour', 'settled_day', 'settled_month', 'tagged']) {
     first.db.exec(`UPDATE ${table} SET rest = billions * 1000000000 + rest;
       ALTER TABLE ${table} DROP COLUMN billions; ALTER TABLE ${table} RENAME COLUMN rest TO cost`)
