@@ -1,6 +1,7 @@
 /**
- * `npm run torture -- usage-size [--calls <n>]`: a month of calls (1,000,000) in the request log and in usage, then how long
- * questions take, and how long removing a day does. Fails above the bounds.
+ * `npm run torture -- usage-size [--calls <n>] [--accounts <n>] [--keys <n>]`: a month of calls (1,000,000 of 1,000 keys of 200
+ * accounts) in the request log and in usage, then how long questions take, and how long removing a day does. Fails above the
+ * bounds. Those of whole tables are for 700,000 calls of 100,000 keys of 10,000 accounts.
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -17,11 +18,21 @@ import { transact } from '../../src/state/sqlite/file.ts'
 import { ownFolder } from './_run.ts'
 import { sessionHash } from '../../src/pipeline/call-record.ts'
 
-const { values } = parseArgs({ options: { calls: { type: 'string', default: '1000000' } } })
-const calls = Number(values.calls)
+const { values } = parseArgs({
+  options: {
+    calls: { type: 'string', default: '1000000' },
+    accounts: { type: 'string', default: '200' },
+    keys: { type: 'string', default: '1000' },
+  },
+})
+const [calls, ACCOUNTS, KEYS] = [values.calls, values.accounts, values.keys].map(Number) as [
+  number,
+  number,
+  number,
+]
 const DAYS = 30
 const DAY_MS = 86_400_000
-const [KEYS, ACCOUNTS, MODELS, MODELS_OF_KEY] = [1000, 200, 50, 3]
+const [MODELS, MODELS_OF_KEY, TAGS] = [50, 3, 20]
 const BATCH = 1000
 const today = Math.floor(Date.now() / DAY_MS)
 const folder = ownFolder()
@@ -53,7 +64,7 @@ function timeOf(work: () => unknown): number {
 
 function recordOf(number: number, at: number): KnownCall {
   // Few keys make most calls.
-  const key = Math.floor(KEYS * (((number * 7919) % 10_007) / 10_007) ** 3)
+  const key = Math.floor(KEYS * (((number * 7919) % 1_000_003) / 1_000_003) ** 3)
   const model = (key * 13 + (number % MODELS_OF_KEY)) % MODELS
   const refused = number % 50 === 0
   return {
@@ -72,13 +83,14 @@ function recordOf(number: number, at: number): KnownCall {
     deployment: `east/model-${model}`,
     usage: { prompt_tokens: 100 + (number % 900), completion_tokens: number % 400 },
     cost_usd: formatPico(BigInt(number % 1000) * 1_000_000n),
+    ...(number % 3 > 0 && { tag: `tag ${number % TAGS}` }),
     session: sessionHash(`session ${number % 5000}`),
     agent: 'openai-node',
   }
 }
 
 function rowOf(call: KnownCall, seq: number, day: string): ReadRow {
-  const { id, key_id, model, deployment, outcome, usage, cost_usd, endpoint } = call
+  const { id, key_id, model, deployment, outcome, usage, cost_usd, endpoint, tag } = call
   const at = Date.parse(call.at)
   const { prompt_tokens: promptTokens = 0, completion_tokens: completionTokens = 0 } = usage!
   return {
@@ -95,6 +107,7 @@ function rowOf(call: KnownCall, seq: number, day: string): ReadRow {
       model: model!,
       deployment: deployment!,
       outcome: outcome!,
+      ...(tag && { tag }),
       lines: [{ source: 'model', usage: { promptTokens, completionTokens } }],
     },
   }
@@ -157,7 +170,7 @@ report(
   5,
 )
 
-const usage = (rollup: UsageQuery['rollup'], group: UsageQuery['group'], days = DAYS) =>
+const usage = (rollup: UsageQuery['rollup'], group: UsageQuery['group'], days = DAYS, top = 20) =>
   median(() =>
     answerUsage(
       tables.db,
@@ -168,7 +181,7 @@ const usage = (rollup: UsageQuery['rollup'], group: UsageQuery['group'], days = 
         group,
         filters: {},
         metric: 'cost_usd',
-        top: 20,
+        top,
       },
       Date.now(),
     ),
@@ -177,6 +190,10 @@ report('usage of 30 days by model and key, per month', usage('month', ['model', 
 report('usage of 30 days by model, per day', usage('day', ['model']), 150)
 report('usage of 30 days by key, per day', usage('day', ['key']), 300)
 report('usage of a day by model, per hour', usage('hour', ['model'], 1), 100)
+const ALL = 2_000_000
+for (const group of [['account'], ['key'], ['account', 'model'], ['tag']] as const) {
+  report(`all usage of 30 days by ${group.join(' and ')}`, usage('month', group, DAYS, ALL), 1000)
+}
 
 // The next day begins, and the oldest one is to go.
 const later = new DayFiles(
