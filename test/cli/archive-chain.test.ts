@@ -56,13 +56,19 @@ async function rewrite(path: string, change: (line: string) => readonly string[]
   }
 }
 
+/** A ledger that was paid into before its calls. */
+async function openPaidEarly() {
+  let now = NOON - 130 * DAY_MS
+  const opened = await openPaid(undefined, () => now)
+  now = NOON
+  return opened
+}
+
 const engines = ['file', ...(hasRedis() ? ['redis'] : [])]
 
 it.each(engines)('names account, interval and number of rows, with state %s', async (engine) => {
   const opened =
-    engine === 'file'
-      ? await openPaid(undefined, () => NOON)
-      : await redis.open((await redis.sharedServer()).url)
+    engine === 'file' ? await openPaidEarly() : await redis.open((await redis.sharedServer()).url)
   const { path, bases, seals } = await folded(opened.ledger)
   const check = () => checkArchive(path, seals, bases)
   const { n } = bases[0]!
@@ -86,7 +92,7 @@ it.each(engines)('names account, interval and number of rows, with state %s', as
 })
 
 it('begins with a seal where the oldest file is gone', async () => {
-  const { ledger } = await openPaid(undefined, () => NOON)
+  const { ledger } = await openPaidEarly()
   const { path, bases, seals } = await folded(ledger)
   const [oldest] = (await readdir(path)).sort()
   await rm(join(path, oldest!))
@@ -97,7 +103,7 @@ it('begins with a seal where the oldest file is gone', async () => {
 })
 
 it('refuses rows without a number', async () => {
-  const { ledger } = await openPaid(undefined, () => NOON)
+  const { ledger } = await openPaidEarly()
   const { path, bases, seals } = await folded(ledger)
   await rewrite(path, (line) => [line.replace(/,"n":\d+,"optional":\["n"\]/, '')])
   await expect(checkArchive(path, seals, bases)).rejects.toThrow('its rows have no numbers')

@@ -3,16 +3,16 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { formatPico } from '../../money/money.ts'
 import type { Archive } from './archive.ts'
 import { DAY_MS } from './windows.ts'
-import type { Ledger, Log } from './ledger.ts'
+import type { Discrepancy, Ledger, Log } from './ledger.ts'
 
 interface MaintenanceOptions {
-  readonly ledger: Pick<Ledger, 'verify' | 'fold' | 'health' | 'state'>
+  readonly ledger: Pick<Ledger, 'fold' | 'health' | 'state'>
   /** Whether there is nothing yet that could be checked or verified. */
   readonly isNew?: boolean
   /** Checks the file, where there is one. @returns whether it is sound; otherwise the rest of the work is left out */
   readonly check?: () => Promise<boolean>
-  /** Whether the ledger is verified. A store that several gateways share is too large for that. */
-  readonly verifies: boolean
+  /** Recomputes every sum; undefined where another gateway of the same store does. */
+  readonly verify: () => Promise<readonly Discrepancy[] | undefined>
   /** Writes the copy of a day, where copies are kept. */
   readonly copy?: (() => Promise<void>) | undefined
   /** Updates the database's own statistics, where it has any. */
@@ -84,18 +84,19 @@ export class Maintenance {
   }
 
   async #daily(isNew = false): Promise<void> {
-    const { check, verifies, copy } = this.#options
+    const { check, copy } = this.#options
     let sound = true
     if (check && !isNew) await this.#attempt('checked', async () => void (sound = await check()))
     if (!sound) return
-    if (verifies && !isNew) await this.#attempt('verified', () => this.#verify())
+    if (!isNew) await this.#attempt('verified', () => this.#verify())
     await this.#attempt('folded', () => this.#fold())
     if (copy) await this.#attempt('copied', copy)
   }
 
   async #verify(): Promise<void> {
-    const { ledger, log } = this.#options
-    const discrepancies = await ledger.verify()
+    const { verify, log } = this.#options
+    const discrepancies = await verify()
+    if (!discrepancies) return
     this.#discrepancies = discrepancies.length
     for (const { account, what, stored, recomputed } of discrepancies.slice(0, MAX_LOGGED)) {
       const sums = `${formatPico(stored)} is kept, ${formatPico(recomputed)} is the sum of the rows`

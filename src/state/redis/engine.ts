@@ -209,7 +209,7 @@ export class RedisLedger implements Ledger {
     const now = () => Date.now()
     this.#maintenance = new Maintenance({
       ledger: this,
-      verifies: false,
+      verify: () => this.#history.verifyInTurn(),
       retentionDays,
       archive,
       now,

@@ -242,7 +242,7 @@ export class SqliteLedger implements Ledger {
     this.#maintenance = new Maintenance({
       ledger: this,
       isNew: parts.isNew ?? false,
-      verifies: true,
+      verify: () => this.verify(),
       ...(check && {
         check: async () => {
           const reason = await this.#reads(check)

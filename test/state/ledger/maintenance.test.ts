@@ -125,14 +125,13 @@ describe('the maintenance of a ledger', () => {
     const error = vi.fn()
     const ledger = {
       fold,
-      verify,
       state: async () => ({ id: 'ledger_a' }) as LedgerState,
       health: () => ({ ok: true, outbox: 0, oldestMs: 0 }),
     }
     const log = { error, info: vi.fn(), warn: vi.fn() } as never
     const started = new Maintenance({
       ledger,
-      verifies: true,
+      verify,
       optimize,
       retentionDays: 30,
       now: () => NOON,

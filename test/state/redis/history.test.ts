@@ -8,11 +8,13 @@ import {
   needRedis,
   open,
   pay,
+  serverForTest,
   sharedServer,
   STORED_CLOCK,
   type Engine,
 } from './_engine.ts'
 import type { RedisServer } from './_redis.ts'
+import { eventually } from '../../_wait.ts'
 
 const DAY_MS = 86_400_000
 const START = Date.UTC(2026, 0, 30, 12)
@@ -182,4 +184,25 @@ describe('the history of accounts in Redis', () => {
     expect(await collect(engine.ledger.orphans('acct'))).toMatchObject([orphan])
     expect(await collect(engine.ledger.orphans('other'))).toEqual([])
   })
+})
+
+it('is verified once a day by one of its gateways', async () => {
+  const server = await serverForTest()
+  const first = await open(server.url)
+  await pay(first.ledger)
+  const differs = (logged: readonly string[]) =>
+    logged.filter((line) => line.includes('does not add up'))
+  await eventually(async () =>
+    expect(await server.ask((client) => client.pttl('gw:verifying'))).toBeGreaterThan(0),
+  )
+  // The next day, as if it was.
+  await server.ask((client) =>
+    client.hset('gw:{acct}:book', 'bal', '17').then(() => client.del('gw:verifying')),
+  )
+  const [second, third] = [await open(server.url), await open(server.url)]
+  await eventually(() =>
+    expect([...differs(second.logged), ...differs(third.logged)]).toEqual([
+      expect.stringContaining('the ledger of account acct does not add up: balance'),
+    ]),
+  )
 })
