@@ -287,7 +287,9 @@ function* read(
   const unit = span.start === undefined ? 's.unit' : '0'
   const of = source === TAGGED ? 's' : 'g'
   const groups = query.group.map((name, i) => `${of}.${source.columns[name]} AS group_${i}`)
-  const by = [unit === '0' ? [] : ['s.unit'], query.group.map((_, i) => `group_${i}`)].flat()
+  const by = isEachRow(query, part)
+    ? ['s.unit', 's.group_id']
+    : [unit === '0' ? [] : ['s.unit'], query.group.map((_, i) => `group_${i}`)].flat()
   const select = db.prepare(
     `SELECT ${[unit, ...groups, ...columns].join(', ')} FROM ${rows.from}` +
       (by.length > 0 ? ` GROUP BY ${by.join(', ')}` : ''),
@@ -303,6 +305,14 @@ function* read(
     const sums = row.slice(first) as (number | null)[]
     yield { start, group, ...(isCalled ? countsOf(sums) : settledOf(sums)) }
   }
+}
+
+/** Whether each row is a group of its own, as a key of an account is: the rows need no sorting then. */
+function isEachRow({ group }: UsageQuery, { source, span }: Part): boolean {
+  if (source === TAGGED || (span.start !== undefined && span.to - span.from > 1)) return false
+  return Object.keys(source.columns).every(
+    (name) => group.includes(name as GroupName) || (name === 'account' && group.includes('key')),
+  )
 }
 
 type Values = readonly (string | number | null)[]

@@ -203,6 +203,7 @@ it('is verified once a day by one of its gateways', async () => {
   await eventually(() =>
     expect([...differs(second.logged), ...differs(third.logged)]).toEqual([
       expect.stringContaining('the ledger of account acct does not add up: balance'),
+      expect.stringContaining('the ledger of account acct does not add up: held'),
     ]),
   )
 })
