@@ -307,12 +307,15 @@ function* read(
   }
 }
 
-/** Whether each row is a group of its own, as a key of an account is: the rows need no sorting then. */
+/** Columns that a key implies, nearly always: cells of one key in two teams are added up. */
+const OF_KEY: readonly string[] = ['account', 'team']
+
+/** Whether each row is a group of its own: the rows need no sorting then. */
 function isEachRow({ group }: UsageQuery, { source, span }: Part): boolean {
   if (source === TAGGED || (span.start !== undefined && span.to - span.from > 1)) return false
-  return Object.keys(source.columns).every(
-    (name) => group.includes(name as GroupName) || (name === 'account' && group.includes('key')),
-  )
+  const names: readonly string[] = group
+  const isOfKey = (name: string) => names.includes('key') && OF_KEY.includes(name)
+  return Object.keys(source.columns).every((name) => names.includes(name) || isOfKey(name))
 }
 
 type Values = readonly (string | number | null)[]
