@@ -2,21 +2,21 @@
 import { NotFound } from '../../errors/errors.ts'
 import { checkParameters, readLimit } from '../../errors/query.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
-import { readLogId, readStatus, requestId } from '../../observe/log/query.ts'
+import { readEnd, readLogId, readStatus, requestId } from '../../observe/log/query.ts'
 import { endedCall, type KnownCall } from '../../observe/record.ts'
 import { callOfCharge } from '../../observe/usage/charge.ts'
 import { readUsageQuery } from '../../observe/usage/parse.ts'
 import { usageBody } from '../../observe/usage/view.ts'
 import type { Call, Runtime } from '../../pipeline/pipeline.ts'
 import { billView } from '../../server/admin/resources/bill.ts'
-import type { HolderCall } from '../../server/admin/resources/request.ts'
+import { endOf, type HolderCall } from '../../server/admin/resources/request.ts'
 import type { GetRoute } from './route.ts'
 import type { GroupName } from '../../observe/usage/query.ts'
 
 /** Groups that the holder of a key may use. */
 export const HOLDER_GROUPS: readonly GroupName[] = ['model', 'endpoint', 'outcome', 'tag', 'user']
 
-const REQUEST_PARAMETERS = new Set(['limit', 'after', 'status', 'model'])
+const REQUEST_PARAMETERS = new Set(['limit', 'after', 'status', 'end', 'model'])
 
 interface Body {
   readonly data: object
@@ -63,10 +63,15 @@ export async function requestsOf(
 ): Promise<Body> {
   if (!config.log.holders || !requests) throw notHere()
   checkParameters(query, REQUEST_PARAMETERS)
-  const [status, models] = [query.getAll('status'), query.getAll('model')]
+  const [status, models, ends] = [
+    query.getAll('status'),
+    query.getAll('model'),
+    query.getAll('end'),
+  ]
   const after = query.get('after')
   const page = await requests.list({
     filters: { key: keys, ...(models.length > 0 && { model: models.slice(0, 100) }) },
+    ...(ends.length > 0 && { ends: ends.slice(0, 100).map(readEnd) }),
     ...(status.length > 0 && { status: status.slice(0, 100).map(readStatus) }),
     ...(after !== null && { after: readLogId(after, 'after') }),
     limit: readLimit(query.get('limit')),
@@ -147,8 +152,9 @@ function notHere(): NotFound {
 }
 
 function viewOf(call: KnownCall): HolderCall {
+  const ended = endedCall(call)
   const { id, at, endpoint, model, status, code, outcome, stream, usage, cost_usd, times, tag } =
-    endedCall(call)
+    ended
   return {
     id,
     at,
@@ -157,6 +163,7 @@ function viewOf(call: KnownCall): HolderCall {
     status,
     code,
     outcome,
+    end: endOf(ended),
     stream: stream === true,
     usage,
     cost_usd: cost_usd === null ? null : usdJson(parsePico(cost_usd)),

@@ -31,6 +31,11 @@ const COLUMNS: readonly string[] = [
 /** Calls with a failure, without an end, or with a decision of guards: few among all. */
 const BAD = "(status >= 400 OR outcome <> 'completed' OR guard = 'blocked')"
 
+/** The word of `endOf` from the columns of a call. */
+const END = `CASE WHEN guard = 'blocked' OR outcome = 'refused' THEN 'blocked' WHEN limited_by IS NOT NULL THEN 'limited'
+  WHEN outcome = 'cancelled' THEN 'left' WHEN status BETWEEN 400 AND 499 THEN 'rejected'
+  WHEN outcome = 'failed' THEN 'failed' ELSE 'completed' END`
+
 const UNFINISHED = "outcome <> 'completed'"
 
 const DECIDED = "guard <> 'passed'"
@@ -59,6 +64,7 @@ const isDecided = ({ filters }: LogQuery) =>
 
 const isBad = (query: LogQuery) =>
   (query.status?.every(([from]) => from >= 400) ?? false) ||
+  (query.ends?.every((end) => end !== 'completed') ?? false) ||
   isUnfinished(query) ||
   query.filters.limited_by !== undefined
 
@@ -96,7 +102,7 @@ interface Conditions {
 
 /** Splits a query for SQLite. @param known existing indexes */
 function conditionsOf(query: LogQuery, indexes: ReadonlySet<string>): Conditions {
-  const { filters, status, stream, minCost, minMs } = query
+  const { filters, status, ends, stream, minCost, minMs } = query
   const index = INDEXES.find(
     ({ name, column, fits }) =>
       indexes.has(name) && (!column || filters[column]?.length === 1) && (fits?.(query) ?? true),
@@ -114,6 +120,10 @@ function conditionsOf(query: LogQuery, indexes: ReadonlySet<string>): Conditions
   if (status) {
     rest.push(`(${status.map(() => 'status BETWEEN ? AND ?').join(' OR ')})`)
     restValues.push(...status.flat())
+  }
+  if (ends) {
+    rest.push(`${END} IN (${ends.map(() => '?').join(', ')})`)
+    restValues.push(...ends)
   }
   const more: [string, string | number | bigint | undefined][] = [
     ['stream = ?', stream === undefined ? undefined : Number(stream)],

@@ -1,5 +1,6 @@
 import { parsePico } from '../../money/money.ts'
-import type { KnownCall } from '../record.ts'
+import { endedCall, type KnownCall } from '../record.ts'
+import { endOf, ENDS, type End } from '../../server/admin/resources/request.ts'
 import { wrongQuery } from '../../errors/query.ts'
 
 /** Filters by value, and the member of a call that each compares. */
@@ -31,6 +32,7 @@ export interface LogQuery {
   readonly filters: Readonly<Partial<Record<FilterName, readonly string[]>>>
   /** Statuses, as ranges: 404 is [404, 404], 4xx is [400, 499]. */
   readonly status?: readonly (readonly [number, number])[]
+  readonly ends?: readonly End[]
   readonly stream?: boolean
   /** Lower bound of the cost, in 10⁻¹² USD. */
   readonly minCost?: bigint
@@ -55,7 +57,7 @@ export interface LogPage {
 
 export function matches(
   call: KnownCall,
-  { filters, status, stream, minCost, minMs }: LogQuery,
+  { filters, status, ends, stream, minCost, minMs }: LogQuery,
 ): boolean {
   const isOf = Object.entries(filters).every(([name, values]) =>
     values.includes(String(VALUES[name as FilterName](call))),
@@ -64,6 +66,7 @@ export function matches(
   return (
     isOf &&
     (status?.some(([from, to]) => has >= from && has <= to) ?? true) &&
+    (ends?.includes(endOf(endedCall(call))) ?? true) &&
     (stream === undefined || (call.stream ?? false) === stream) &&
     (minCost === undefined || (costOf(call) ?? -1n) >= minCost) &&
     (minMs === undefined || (call.times?.total_ms ?? 0) >= minMs)
@@ -91,6 +94,13 @@ export function readStatus(text: string): readonly [number, number] {
   if (family) return [Number(family) * 100, Number(family) * 100 + 99]
   if (/^\d{3}$/.test(text) || text === '0') return [Number(text), Number(text)]
   throw wrongQuery('status', 'a status such as 404, or a family such as 4xx')
+}
+
+/** @throws InvalidRequest */
+export function readEnd(text: string): End {
+  const end = ENDS.find((one) => one === text)
+  if (end) return end
+  throw wrongQuery('end', `one of ${ENDS.join(', ')}`)
 }
 
 /** The id of a request as the log stores it. @throws InvalidRequest */

@@ -8,6 +8,7 @@ import {
   type FilterName,
   type LogQuery,
   readLogId,
+  readEnd,
   readStatus,
 } from '../../observe/log/query.ts'
 import type { RequestLog } from '../../observe/log/request-log.ts'
@@ -48,7 +49,16 @@ export const requestRoutes: Routes = {
   },
 }
 
-const OTHER_PARAMETERS = ['status', 'stream', 'min_cost_usd', 'min_ms', 'from', 'to', 'running']
+const OTHER_PARAMETERS = [
+  'status',
+  'end',
+  'stream',
+  'min_cost_usd',
+  'min_ms',
+  'from',
+  'to',
+  'running',
+]
 const PAGING = ['limit', 'after', 'format']
 const PARAMETERS = new Set<string>([...FILTERS, ...OTHER_PARAMETERS, ...PAGING])
 const CSV_PAGE = 200
@@ -196,7 +206,7 @@ async function runningCalls(
   filters: LogQuery,
   query: URLSearchParams,
 ): Promise<KnownCall[]> {
-  if (['status', 'min_cost_usd', 'min_ms', 'to'].some((name) => query.has(name))) return []
+  if (['status', 'end', 'min_cost_usd', 'min_ms', 'to'].some((name) => query.has(name))) return []
   if (query.get('running') === 'false') return []
   const calls = [...[...gateway.running].map(runningRow), ...(await gateway.peers.calls())]
   return newestFirst(calls.filter((call) => matches(call, filters)))
@@ -227,6 +237,7 @@ export function readQuery(query: URLSearchParams): LogQuery {
     return value === null ? undefined : reader(value, name)
   }
   const status = readValues(query, 'status').map(readStatus)
+  const ends = readValues(query, 'end').map(readEnd)
   const after = read('after', readLogId)
   const [from, to] = [read('from', readMoment), read('to', readMoment)]
   const stream = read('stream', readFlag)
@@ -237,6 +248,7 @@ export function readQuery(query: URLSearchParams): LogQuery {
     filters,
     limit: readLimit(query.get('limit')),
     ...(status.length > 0 && { status }),
+    ...(ends.length > 0 && { ends }),
     ...(after !== undefined && { after }),
     ...(from !== undefined && { from }),
     ...(to !== undefined && { to }),

@@ -51,6 +51,7 @@ export const EARLIER_VIEW = {
   code: null,
   limited_by: null,
   outcome: 'completed',
+  end: 'completed',
   stream: true,
   times: { admit_ms: 3, guard_ms: 5, first_ms: 220, settled_ms: 1230, total_ms: 1234 },
   usage: {

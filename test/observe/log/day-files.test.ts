@@ -3,8 +3,9 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { DayFiles } from '../../../src/observe/log/day-files.ts'
-import { lineOf, type KnownCall } from '../../../src/observe/record.ts'
-import type { LogQuery } from '../../../src/observe/log/query.ts'
+import { endedCall, lineOf, type KnownCall } from '../../../src/observe/record.ts'
+import { matches, type LogQuery } from '../../../src/observe/log/query.ts'
+import { endOf, ENDS } from '../../../src/server/admin/resources/request.ts'
 import { callView, limitsView } from '../../../src/server/admin/requests.ts'
 import { requestId } from '../../../src/state/ids.ts'
 import { formatPico } from '../../../src/money/money.ts'
@@ -90,6 +91,8 @@ describe.each([
           rules: [],
         },
         ...(i % 13 === 0 && { code: 'rate_limited', limited_by: 'key.rpm', outcome: 'failed' }),
+        ...(i % 17 === 1 && { outcome: 'cancelled' }),
+        ...(i % 19 === 3 && { outcome: 'failed' }),
         ...(i % 4 === 0 && { tag: 'team', user: `u${i % 8}` }),
       }),
     )
@@ -115,11 +118,23 @@ describe.each([
       [{ filters: { guard: ['passed'] } }, ({ guard }) => guard?.outcome === 'passed'],
       [{ filters: { code: ['rate_limited'] } }, (_, i) => i % 13 === 0],
       [{ filters: { limited_by: ['key.rpm', 'balance'] } }, (_, i) => i % 13 === 0],
-      [{ filters: { outcome: ['failed', 'cancelled'], key: ['k1'] } }, (_, i) => i % 39 === 13],
+      [
+        { filters: { outcome: ['failed', 'cancelled'], key: ['k1'] } },
+        ({ key_id, outcome }) => key_id === 'k1' && outcome !== 'completed',
+      ],
       [{ filters: { account: ['acme'], code: ['x'] } }, () => false],
       [{ filters: { account: ['acme'] }, status: [[400, 599]] }, (_, i) => i % 5 === 0],
       [{ filters: { tag: ['team'], user: ['u4'] } }, (_, i) => i % 8 === 4],
     ]
+    // The columns say what the record says, for one word and for all but the good one.
+    for (const ends of [...ENDS.map((end) => [end]), ENDS.slice(1)]) {
+      asked.push([
+        { filters: {}, ends },
+        (record) =>
+          ends.includes(endOf(endedCall(record))) &&
+          matches(record, { filters: {}, ends, limit: 1 }),
+      ])
+    }
     for (const [query, keep] of asked) expect(all(files, query)).toEqual(ids(keep))
     if (path === undefined) return
     // A file may have fewer indexes.

@@ -64,6 +64,11 @@ describe('the request log', () => {
       error: unknown.json.error.message,
     })
     expect(first.times.settled_ms).toBeLessThanOrEqual(first.times.total_ms)
+    expect([first.end, third.end]).toEqual(['completed', 'rejected'])
+    const rejected = (await get(`/requests?key=${id}&end=blocked&end=rejected`)).json.data
+    expect(rejected.map((call: any) => call.id)).toEqual([third.id])
+    const wrong = (await get('/requests?end=refused')).json.error
+    expect(wrong.message).toContain('completed, blocked, limited, rejected, failed, left')
     const [booked] = (await get('/accounts/acme/ledger?kind=usage&limit=2')).json.data.filter(
       ({ request_id }: any) => request_id === first.id,
     )

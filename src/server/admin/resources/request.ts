@@ -3,6 +3,10 @@ import { parsePico, usdJson, type Usd } from '../../../money/amounts.ts'
 import type { EndedCall } from '../../../plugin/ended-call.ts'
 import { QUANTITIES } from './usage.ts'
 
+/** How a call has ended, in one word for lists, filters and sums. */
+export const ENDS = ['completed', 'blocked', 'limited', 'rejected', 'failed', 'left'] as const
+export type End = (typeof ENDS)[number]
+
 /** Filters of lists of calls as options of commands, with names of their values. */
 export const REQUEST_FILTERS = {
   key: { value: 'ids', help: 'only those of these keys, separated by commas' },
@@ -11,6 +15,7 @@ export const REQUEST_FILTERS = {
   model: { value: 'ids', help: 'only those of these models' },
   status: { value: 'statuses', help: 'only those with these statuses, such as 404 or 4xx' },
   code: { value: 'codes', help: 'only those with these error codes' },
+  end: { value: 'words', help: ENDS.join(', ') },
   outcome: { value: 'outcomes', help: 'completed, refused, cancelled, failed, replayed' },
   guard: { value: 'outcomes', help: 'passed, blocked, monitored, error' },
   'limited-by': { value: 'limits', help: 'only those refused by these, such as key.rpm' },
@@ -36,6 +41,7 @@ export const REQUEST_COLUMNS = [
   'code',
   'limited_by',
   'outcome',
+  'end',
   'stream',
   'cost_usd',
   'estimated',
@@ -65,6 +71,8 @@ export interface RequestView extends Omit<EndedCall, Hidden | Changed> {
   readonly status: number | null
   /** null while the call runs. */
   readonly outcome: EndedCall['outcome'] | null
+  /** null while the call runs. */
+  readonly end: End | null
   readonly times: { readonly [Name in keyof EndedCall['times']]: number | null }
   readonly guard: Omit<NonNullable<EndedCall['guard']>, 'policy'> | null
   readonly cost_usd: Usd | null
@@ -84,8 +92,22 @@ export function requestView(call: EndedCall, running: boolean): RequestView {
     cost_usd: cost_usd === null ? null : amount(cost_usd),
     cost_details: cost_details && Object.fromEntries(details),
     guard: guard && { outcome: guard.outcome, rules: guard.rules },
+    end: running ? null : endOf(call),
     running,
   }
+}
+
+type Ending = Pick<EndedCall, 'status' | 'outcome' | 'limited_by'> & {
+  readonly guard: Pick<NonNullable<EndedCall['guard']>, 'outcome'> | null
+}
+
+/** `blocked` by a policy, `limited` by a limit, `left` by its client, `rejected` with another 4xx. A replay is `completed`. */
+export function endOf({ status, outcome, limited_by, guard }: Ending): End {
+  if (guard?.outcome === 'blocked' || outcome === 'refused') return 'blocked'
+  if (limited_by !== null) return 'limited'
+  if (outcome === 'cancelled') return 'left'
+  if (status !== null && status >= 400 && status < 500) return 'rejected'
+  return outcome === 'failed' ? 'failed' : 'completed'
 }
 
 const amount = (usd: string): Usd => usdJson(parsePico(usd))
@@ -133,7 +155,17 @@ export interface RequestContent {
 /** A call for the holder of its key: nothing of vendors, addresses or content. */
 export interface HolderCall extends Pick<
   RequestView,
-  'id' | 'at' | 'endpoint' | 'model' | 'status' | 'code' | 'outcome' | 'usage' | 'cost_usd' | 'tag'
+  | 'id'
+  | 'at'
+  | 'endpoint'
+  | 'model'
+  | 'status'
+  | 'code'
+  | 'outcome'
+  | 'end'
+  | 'usage'
+  | 'cost_usd'
+  | 'tag'
 > {
   readonly stream: boolean
   readonly times: Pick<RequestView['times'], 'first_ms' | 'total_ms'>
