@@ -101,7 +101,7 @@ export function parseList(
       : forms.get(format))
   if (!chosen) {
     const names = [...forms.keys()].join(', ')
-    throw new ImportRefused(`${from} has none of the forms ${names}: name one with --format.`)
+    throw new ImportRefused(`${from} is none of these price lists: ${names}.`)
   }
   const { name } = chosen
   const value = chosen === OWN_FORM ? validated(text, from) : file

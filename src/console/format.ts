@@ -124,10 +124,17 @@ export function bytes(value: number | null | undefined): string {
   return `${mib < 10 ? mib.toFixed(2) : count(Math.round(mib))} MiB`
 }
 
-/** A share of calls in percent; none below 5 calls. */
-export function percent(part: number | null | undefined, whole: number | null | undefined): string {
-  if (part === null || part === undefined || !whole || whole < 5) return MISSING
-  return percentOf(part / whole)
+/** Fewer calls are said: their share in percent says too much. */
+const FEW_CALLS = 20
+
+/** A share of calls: in percent, or `3 of 3` where they are few. */
+export function callShare(
+  part: number | null | undefined,
+  whole: number | null | undefined,
+): string {
+  if (part === null || part === undefined || whole === null || whole === undefined) return MISSING
+  if (whole === 0) return 'no calls'
+  return whole < FEW_CALLS ? `${count(part)} of ${count(whole)}` : percentOf(part / whole)
 }
 
 /** A fraction as percent: one decimal below 10 %. */

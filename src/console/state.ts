@@ -1,6 +1,7 @@
 /** What all screens share: the address, who is signed in, and what the reader prefers. */
 import { at, withoutBase } from './base.ts'
 import { signal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
 import type { Zone } from './format.ts'
 import type { Right } from '../server/admin/resources/rights.ts'
 import type { Session } from '../server/admin/resources/session.ts'
@@ -115,6 +116,13 @@ export function applyTheme(): void {
   const { theme } = preferences.value
   if (theme === 'system') delete document.documentElement.dataset.theme
   else document.documentElement.dataset.theme = theme
+}
+
+/** Names the thing that a screen shows in the title of the page, so that ten tabs have ten names. */
+export function useTitle(...names: readonly (string | undefined)[]): void {
+  useEffect(() => {
+    if (names[0] !== undefined) document.title = [...names, 'Sluicegate'].join(' · ')
+  }, names)
 }
 
 /** Defined outside of every component: inside of one it would keep what that one knew. */

@@ -30,6 +30,13 @@ function copied(page: Page): Promise<string> {
   return page.evaluate('navigator.clipboard.readText()')
 }
 
+function isFocused(element: unknown): boolean {
+  return (
+    (element as { ownerDocument: { activeElement: unknown } }).ownerDocument.activeElement ===
+    element
+  )
+}
+
 describe.skipIf(!hasBrowser)('an alert', () => {
   it('is counted in the frame, and leads to what it is about', async () => {
     const { gateway } = stage
@@ -104,6 +111,9 @@ describe.skipIf(!hasBrowser)('a key', () => {
         '2',
       )
       expect(await page.locator('.limits').innerText()).toMatch(/Spend a month[\s\S]*of \$5\.00/)
+      expect(await page.title()).toMatch(/ · key · Sluicegate$/)
+      // The answer had the status 200.
+      await page.locator('section:has(h2:text("Last refusals")) tbody tr').first().waitFor()
       await page.keyboard.press('c')
       await expect.poll(() => copied(page)).toBe(places.KEY)
     })
@@ -137,6 +147,52 @@ describe.skipIf(!hasBrowser)('a key', () => {
       await page.getByRole('checkbox', { name: /^mock\/\* / }).uncheck()
       await page.getByLabel('mock/large').uncheck()
       await page.locator('text=Matches 1 of').waitFor()
+    })
+  })
+})
+
+describe.skipIf(!hasBrowser)('a form', () => {
+  it('asks before what was typed is thrown away', async () => {
+    await on('/console/keys', async (page) => {
+      await page.getByRole('button', { name: 'New key' }).click()
+      const dialog = page.locator('dialog')
+      await dialog.getByLabel('Name').fill('Night desk')
+      await page.keyboard.press('Escape')
+      await dialog.getByText('What was typed here is not saved.').waitFor()
+      expect(await dialog.getByRole('button', { name: 'Keep editing' }).evaluate(isFocused)).toBe(
+        true,
+      )
+      await page.keyboard.press('Enter')
+      expect(await dialog.getByLabel('Name').inputValue()).toBe('Night desk')
+      await dialog.getByRole('button', { name: 'Close' }).click()
+      await dialog.getByRole('button', { name: 'Discard' }).click()
+      await dialog.waitFor({ state: 'detached' })
+    })
+  })
+
+  it('in which nothing was typed closes at once', async () => {
+    await on('/console/keys', async (page) => {
+      await page.getByRole('button', { name: 'New key' }).click()
+      await page.locator('dialog').waitFor()
+      await page.keyboard.press('Escape')
+      await page.locator('dialog').waitFor({ state: 'detached' })
+    })
+  })
+})
+
+describe.skipIf(!hasBrowser)('a price list', () => {
+  it('of which nothing can be taken says so, and what it left out', async () => {
+    const row = { litellm_provider: 'acme', mode: 'chat', input_cost_per_token: 1e-6 }
+    const list = JSON.stringify({ 'acme/plain': row })
+    await on('/console/models', async (page) => {
+      await page.getByRole('button', { name: 'Import prices' }).click()
+      await page.locator('dialog').getByLabel('From', { exact: true }).selectOption('file')
+      const file = { name: 'list.json', mimeType: 'application/json', buffer: Buffer.from(list) }
+      await page.locator('input[type=file]').setInputFiles(file)
+      await page.getByRole('button', { name: 'Compare' }).click()
+      await page.getByText('1 rows of the vendor acme').waitFor()
+      await page.getByText('This list has no price that could be taken over.').waitFor()
+      expect(await page.getByText('up to date').count()).toBe(0)
     })
   })
 })
@@ -183,7 +239,7 @@ describe.skipIf(!hasBrowser)('the holder of a key', () => {
     await page.keyboard.press('Enter')
     const panel = page.locator('section:has(h2:text("Last 30 days"))')
     await panel.getByText('Equals the ledger').waitFor()
-    await panel.getByText('Last refusal: 404 model not found').waitFor()
+    await panel.getByText('Last refusal: rejected (404, model not found)').waitFor()
     await panel.getByText('What does that mean?').click()
     await panel.getByText('The gateway has no model of that name.').waitFor()
     expect(faults).toEqual([])

@@ -2,13 +2,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
+  callShare,
   addAmounts,
   count,
   duration,
   exactMoney,
   moment,
   money,
-  percent,
   plainDecimal,
   shortCount,
 } from '../../src/console/format.ts'
@@ -134,12 +134,15 @@ describe('counts', () => {
     expect(shortCount(value)).toBe(shown)
   })
 
-  it('have no percentage of fewer than five calls', () => {
-    expect([percent(1, 4), percent(1, 5), percent(4, 1000), percent(0, 10)]).toEqual([
-      '–',
-      '20 %',
-      '0.4 %',
-      '0 %',
-    ])
+  it('are said, and no percentage, where calls are few', () => {
+    expect([
+      callShare(3, 3),
+      callShare(0, 0),
+      callShare(null, 4),
+      callShare(1, 19),
+      callShare(4, 20),
+      callShare(4, 1000),
+      callShare(0, 20),
+    ]).toEqual(['3 of 3', 'no calls', '–', '1 of 19', '20 %', '0.4 %', '0 %'])
   })
 })

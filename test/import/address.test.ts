@@ -60,7 +60,7 @@ describe.skipIf(!certificate)('a list at an https address', () => {
     ['/gone', 'could not be read (HTTP 404)'],
     ['/cut', 'is not valid JSON: it ends in the middle, so it was cut off'],
     ['/page', 'is not valid JSON'],
-    ['/other', 'has none of the forms'],
+    ['/other', 'is none of these price lists'],
   ])('is refused: %s', async (path, message) => {
     await expect(read(path)).rejects.toThrow(`${base}${path} ${message}`)
   })

@@ -273,7 +273,7 @@ describe('a list that cannot be read', () => {
     [
       'of no known form',
       '{"a":1}',
-      'has none of the forms genai-prices, litellm, models.dev, openrouter, list',
+      'is none of these price lists: genai-prices, litellm, models.dev, openrouter, list',
     ],
     [
       'of 100 MB',

@@ -1,4 +1,4 @@
-/** Lists: sticky header, sorting by the server, rows by keyboard, columns to choose, two lines a row on a phone. */
+/** Lists: sticky header, sorting by the server, rows by keyboard, columns to choose, fewer columns on a tablet, two lines a row on a phone. */
 import { useRef } from 'preact/hooks'
 import { MISSING } from '../format.ts'
 import { html, type Content } from '../html.ts'
@@ -125,7 +125,8 @@ function cellOf<Row>(column: Column<Row>, row: Row, href: string | false | undef
     key=${key}
     class=${end ? 'end' : ''}
     data-label=${label}
-    data-phone=${content === MISSING && phone !== 'figure' ? 'none' : phone}
+    data-phone=${phone}
+    data-missing=${content === MISSING && phone !== 'figure' ? '' : undefined}
     title=${title?.(row)}
   >
     ${href ? html`<a href=${href} class="row-link">${content}</a>` : content}
@@ -133,7 +134,7 @@ function cellOf<Row>(column: Column<Row>, row: Row, href: string | false | undef
 }
 
 function Head<Row>({ column }: { readonly column: Column<Row> }) {
-  const { label, end, sort } = column
+  const { label, end, sort, phone } = column
   const now = place.value.query.get('sort')
   const direction =
     sort === undefined || !now
@@ -145,7 +146,7 @@ function Head<Row>({ column }: { readonly column: Column<Row> }) {
           : undefined
   const turn = () =>
     setQuery({ sort: direction === 'descending' ? sort : `-${sort}`, after: undefined })
-  return html`<th scope="col" class=${end ? 'end' : ''} aria-sort=${direction}>
+  return html`<th scope="col" class=${end ? 'end' : ''} data-phone=${phone} aria-sort=${direction}>
     ${
       sort === undefined
         ? label

@@ -22,7 +22,7 @@ import { LimitEditor, Limits, limitsOf, textsOf } from '../parts/limits.ts'
 import { Answered, Empty, Failure } from '../parts/states.ts'
 import { Tabs } from '../parts/tabs.ts'
 import { Table, type Column } from '../parts/table.ts'
-import { allows, go, place, type ScreenProps, setQuery } from '../state.ts'
+import { allows, go, place, type ScreenProps, setQuery, useTitle } from '../state.ts'
 import { AccountState, keysOf } from './accounts.ts'
 import { KeyList } from './keys.ts'
 import { Teams } from './teams.ts'
@@ -62,6 +62,7 @@ const ROWS: readonly Column<LedgerRow>[] = [
 export function Account({ params }: ScreenProps) {
   const { id = '', tab = 'overview' } = params
   const answer = useAnswer<{ data: AccountRow }>(`/admin/accounts/${id}`)
+  useTitle(answer.data?.data.name, 'account')
   return html`<div class="screen">
     <${Answered} of=${answer} lines=${12}>
       ${({ data }: { data: AccountRow }) => html`<div class="screen">

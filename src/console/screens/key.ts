@@ -14,7 +14,7 @@ import { spanOf } from '../parts/range.ts'
 import { Answered, Notice, Failure } from '../parts/states.ts'
 import { Tabs } from '../parts/tabs.ts'
 import { Table, type Column } from '../parts/table.ts'
-import { go, type ScreenProps } from '../state.ts'
+import { go, useTitle, type ScreenProps } from '../state.ts'
 import { KeyState, policyOf } from './keys.ts'
 import { CALL_COLUMNS, STATUS_COLUMN } from './outcome.ts'
 import { PolicyEditor } from './policy.ts'
@@ -37,6 +37,7 @@ export function Key({ params }: ScreenProps) {
   const path = `/admin/keys/${id}`
   const answer = useAnswer<{ data: KeyRow }>(path)
   useKeys({ e: () => go(`/console/keys/${id}/policy`), c: () => void copyText(id) })
+  useTitle(answer.data?.data.name, 'key')
   return html`<div class="screen">
     <${Answered} of=${answer} lines=${12}>
       ${({ data }: { data: KeyRow }) => html`<div class="screen">
@@ -165,6 +166,9 @@ function Actions({ row, onChange }: { readonly row: KeyRow; readonly onChange: (
   </div>`
 }
 
+/** Ends of calls that got no answer of a model for a reason that the key or its caller can change. */
+const REFUSED = ['blocked', 'limited', 'rejected']
+
 function Calls({
   id,
   limit,
@@ -174,9 +178,14 @@ function Calls({
   readonly limit: number
   readonly refused?: boolean
 }) {
-  const filter = { key: id, ...(refused && { status: '4xx' }) }
+  const filter = (more: Readonly<Record<string, string>>) =>
+    new URLSearchParams([
+      ['key', id],
+      ...(refused ? REFUSED.map((end): [string, string] => ['end', end]) : []),
+      ...Object.entries(more),
+    ])
   const answer = useAnswer<{ data: readonly ShownCall[] }>(
-    withQuery('/admin/requests', { ...filter, limit }),
+    withQuery('/admin/requests', filter({ limit: `${limit}` })),
   )
   return html`<${Answered} of=${answer} lines=${limit > 5 ? 10 : 3}>
     ${({ data }: { data: readonly ShownCall[] }) =>
@@ -191,7 +200,7 @@ function Calls({
               idOf=${(row: ShownCall) => row.id}
               hrefOf=${(row: ShownCall) => withQuery('/console/requests', { key: id, open: row.id })}
             />
-            <p><a href=${withQuery('/console/requests', { ...filter, from: '-30d' })}>All of them</a></p>
+            <p><a href=${withQuery('/console/requests', filter({ from: '-30d' }))}>All of them</a></p>
           </div>`}
   <//>`
 }

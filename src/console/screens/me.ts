@@ -203,7 +203,7 @@ function Lately({ secret }: { readonly secret: string }) {
     const from = new Date(Date.now() - MONTH_MS).toISOString()
     return {
       usage: withQuery('/v1/key/usage', { from: from.slice(0, 10), rollup: 'day' }),
-      refused: withQuery('/v1/key/requests', { status: '4xx', limit: 1 }),
+      refused: '/v1/key/requests?end=blocked&end=limited&end=rejected&limit=1',
     }
   }, [])
   const usage = useAnswer<UsageAnswer>(paths.usage, { key: secret }).data
@@ -221,11 +221,11 @@ function Lately({ secret }: { readonly secret: string }) {
   <//>`
 }
 
-function Refusal({ of: { at, status, code } }: { readonly of: HolderCall }) {
-  const meaning = MEANINGS[code ?? '']
+function Refusal({ of: { at, status, code, end } }: { readonly of: HolderCall }) {
+  const meaning = MEANINGS[code ?? (end === 'blocked' ? 'policy_violation' : '')]
   return html`<div>
     <p>
-      Last refusal: <span class="state warn">${status}</span> ${code?.replaceAll('_', ' ')}, <${Time} at=${at} />
+      Last refusal: <span class="state warn">${end}</span>${end === 'blocked' ? ' by the policy of this key' : ''} (${status}${code === null ? '' : `, ${code.replaceAll('_', ' ')}`}), <${Time} at=${at} />
     </p>
     ${
       meaning !== undefined &&
@@ -248,8 +248,8 @@ const CALLS: readonly Column<Read<HolderCall>>[] = [
   {
     key: 'status',
     label: 'Status',
-    cell: ({ status, code }) =>
-      html`<span class=${(status ?? 0) >= 400 ? 'state warn' : 'state'}>${status ?? '–'}</span> ${code?.replaceAll('_', ' ') ?? ''}`,
+    cell: ({ status, code, end }) =>
+      html`<span class=${end === 'completed' ? 'state' : 'state warn'}>${status ?? '–'}</span> ${code?.replaceAll('_', ' ') ?? (end === 'completed' ? '' : end)}`,
     phone: 'figure',
   },
   CALL_COLUMNS.model,

@@ -10,7 +10,7 @@ import {
   exactMoney,
   MISSING,
   money,
-  percent,
+  callShare,
   percentOf,
   ratio,
   relative,
@@ -109,7 +109,7 @@ function Tiles({
           >${failed === null || failedBefore === null ? (today.errors === null ? '' : `${count(today.errors)} calls`) : `${percentOf(failedBefore)} yesterday`}</span
         >
         ${line('Failed calls', (hour) => hour.errors)}`}
-      >${percent(today.errors, today.calls)}<//
+      >${callShare(today.errors, today.calls)}<//
     >
     <${Tile}
       label="First part, p50"

@@ -97,7 +97,8 @@ function Review({
   readonly onBack: () => void
   readonly onWritten: () => void
 }) {
-  const { added, changed, removed, held, same, writable } = result
+  const { added, changed, removed, held, same, own_prices: own, writable } = result
+  const unread = unreadOf(result)
   const models = [...new Set([...added, ...changed.map(({ model }) => model)])]
   const [left, setLeft] = useState<ReadonlySet<string>>(new Set())
   const [accepted, setAccepted] = useState<ReadonlySet<string>>(new Set())
@@ -116,7 +117,27 @@ function Review({
       ${' '}${count(same)} the same${removed.length > 0 ? `, ${count(removed.length)} gone from the list` : ''}.
     </p>
     ${!writable && html`<${Notice} tone="warn">The gateway may not write prices.json: nothing can be taken over here.<//>`}
-    ${models.length + held.length === 0 && html`<${Notice} tone="ok">All prices are up to date.<//>`}
+    ${
+      models.length + held.length === 0 &&
+      (same > 0
+        ? html`<${Notice} tone="ok">Nothing changes: the prices of ${count(same)} ${same === 1 ? 'model are' : 'models are'} up to date.<//>`
+        : html`<${Notice} tone="warn">This list has no price that could be taken over.<//>`)
+    }
+    ${
+      unread.length > 0 &&
+      html`<section>
+        <h3>Left out</h3>
+        <ul class="plain-list">
+          ${unread.map(([what, many]) => html`<li key=${what}>${count(many)} ${what}</li>`)}
+        </ul>
+      </section>`
+    }
+    ${
+      own.length > 0 &&
+      html`<p class="muted">
+        Prices of the configuration that differ, and stay: ${[...new Set(own.map(({ model }) => model))].join(', ')}.
+      </p>`
+    }
     ${
       changed.length > 0 &&
       html`<${Moves}
@@ -207,4 +228,12 @@ function toggled(set: ReadonlySet<string>, one: string): ReadonlySet<string> {
   const next = new Set(set)
   if (!next.delete(one)) next.add(one)
   return next
+}
+
+/** What the lists have and this gateway does not take, with how many of each. */
+function unreadOf({ sources }: PriceComparison): readonly (readonly [string, number])[] {
+  return sources.flatMap(({ left_out: out, not_mapped: unmapped }) => [
+    ...Object.entries(out).map(([why, many]) => [`rows ${why}`, many] as const),
+    ...Object.entries(unmapped).map(([unit, many]) => [`prices in ${unit}`, many] as const),
+  ])
 }

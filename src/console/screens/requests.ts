@@ -21,11 +21,13 @@ import { copyText, Id, Code, Json } from '../parts/copy.ts'
 import { Sheet } from '../parts/sheet.ts'
 import { contentPath, ContentOf } from './content.ts'
 
+const STATUSES = '2xx 4xx 5xx 400 401 402 403 404 405 408 409 413 415 429 500 502 503 504'
+
 const FILTERS: readonly Filter[] = [
   {
     name: 'status',
     label: 'status',
-    values: ['2xx', '4xx', '5xx', '400', '401', '402', '403', '404', '429', '500', '502', '503'],
+    values: STATUSES.split(' '),
   },
   { name: 'key', label: 'key', placeholder: 'id of a key' },
   { name: 'account', label: 'account', placeholder: 'id of an account' },
@@ -34,6 +36,11 @@ const FILTERS: readonly Filter[] = [
   { name: 'endpoint', label: 'endpoint', placeholder: '/v1/chat/completions' },
   { name: 'code', label: 'code', placeholder: 'rate_limited' },
   { name: 'limited_by', label: 'limit', placeholder: 'key.rpm' },
+  {
+    name: 'end',
+    label: 'end',
+    values: ['completed', 'blocked', 'limited', 'rejected', 'failed', 'left'],
+  },
   {
     name: 'outcome',
     label: 'outcome',

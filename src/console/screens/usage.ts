@@ -7,7 +7,7 @@ import {
   count,
   duration,
   money,
-  percent,
+  callShare,
   percentOf,
   plainDecimal,
   shortCount,
@@ -302,7 +302,7 @@ function columnsOf(
     {
       key: 'failed',
       label: 'Failed',
-      cell: ({ sums }) => percent(sums.errors, sums.calls),
+      cell: ({ sums }) => callShare(sums.errors, sums.calls),
       title: ({ sums }) => `${count(sums.errors)} failed, ${count(sums.refused)} refused`,
       end: true,
       phone: 'none',
@@ -373,7 +373,7 @@ function totalsOf(question: Question, answer: UsageAnswer): Readonly<Record<stri
   return {
     group: 'Total',
     calls: href === undefined ? calls : html`<a href=${href}>${calls}</a>`,
-    failed: percent(totals.errors, totals.calls),
+    failed: callShare(totals.errors, totals.calls),
     ...Object.fromEntries(
       QUANTITIES.map(({ key }) => [key, quantity(totals[key] as number | null)]),
     ),

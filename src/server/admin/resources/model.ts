@@ -152,8 +152,19 @@ export interface HeldMove extends PriceMove {
   readonly accept: string
 }
 
+/** A price list that was read. */
+export interface PriceListRead {
+  readonly name: string
+  readonly rows: number
+  readonly models: number
+  /** Rows that were not taken, by reason. */
+  readonly left_out: Readonly<Record<string, number>>
+  /** Prices in units that this gateway does not have, by unit. */
+  readonly not_mapped: Readonly<Record<string, number>>
+}
+
 export interface PriceComparison {
-  readonly sources: readonly object[]
+  readonly sources: readonly PriceListRead[]
   readonly added: readonly string[]
   readonly changed: readonly PriceMove[]
   readonly removed: readonly string[]
