@@ -52,6 +52,7 @@ export const EARLIER_VIEW = {
   limited_by: null,
   outcome: 'completed',
   end: 'completed',
+  team_id: null,
   stream: true,
   times: { admit_ms: 3, guard_ms: 5, first_ms: 220, settled_ms: 1230, total_ms: 1234 },
   usage: {
