@@ -153,7 +153,7 @@ export interface HeldMove extends PriceMove {
 }
 
 /** A price list that was read. */
-export interface PriceListRead {
+interface PriceListRead {
   readonly name: string
   readonly rows: number
   readonly models: number
