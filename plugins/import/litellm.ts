@@ -39,7 +39,7 @@ function read({ config: raw, tables, accept, listed }: Installation): Migration 
   for (const [alias, name] of groupAliases(raw)) {
     models.addAlias(alias, name, `router_settings.model_group_alias.${alias}`)
   }
-  const { server, routing, sinks } = readSections(raw, settings, say)
+  const { server, routing, sinks, guards } = readSections(raw, settings, say)
   const { own, shared } = readFallbacks(raw, models.names, say)
   const cache = readCache(raw, say)
   const routed = { ...routing, ...(shared.length > 0 && { fallbacks: shared }) }
@@ -50,6 +50,7 @@ function read({ config: raw, tables, accept, listed }: Installation): Migration 
     providers: Object.fromEntries(instances.byName),
     ...(Object.keys(routed).length > 0 && { routing: routed }),
     ...(cache && { answers: cache.section }),
+    ...(guards && { guards }),
     ...(sinks.length > 0 && { sinks }),
   }
   const { accounts, teams, keys } = mapKeys({ tables, names: models.names, accept, say })

@@ -58,7 +58,7 @@ export function withDerivedMethods(guard: Guard): Guard {
   }
 }
 
-const METHODS = ['check', 'checkInput', 'checkOutput', 'streamOutput'] as const
+const METHODS = ['check', 'checkInput', 'checkOutput', 'streamOutput', 'locate'] as const
 const MOST_REACH = 2000
 
 /** The problem of a guard's methods and its `reach`, as a sentence; undefined for a valid guard. */

@@ -88,11 +88,6 @@ const CALLBACKS: Readonly<Record<string, Said>> = {
 const POLICY = 'give keys a policy, see docs/policies.md'
 /** Guardrails and the nearest that there is. */
 const GUARDRAILS: Readonly<Record<string, Said>> = {
-  presidio: [
-    'wider',
-    'the guard "pii" finds personal data here, for keys whose policy denies it; it refuses and masks nothing',
-    'policy: { "deny": ["personal-data"] }',
-  ],
   openai_moderation: [
     'wider',
     'the guard "categories" judges texts here, for keys with a policy',
@@ -109,6 +104,8 @@ interface SectionSettings {
   readonly server: Record<string, number>
   readonly routing: Record<string, number>
   readonly sinks: object[]
+  /** The section `guards`; undefined where the default serves. */
+  readonly guards: object | undefined
 }
 
 /** Reads the sections. @param say receives what is not as in the source */
@@ -139,6 +136,7 @@ class Sections implements SectionSettings {
   readonly server: Record<string, number> = {}
   readonly routing: Record<string, number> = {}
   readonly sinks: object[] = []
+  #mask: 'keys' | 'always' | undefined
   readonly #say: Say
 
   constructor(say: Say) {
@@ -183,11 +181,40 @@ class Sections implements SectionSettings {
   guardrails(value: unknown): void {
     if (!Array.isArray(value)) return
     for (const [index, guardrail] of value.entries()) {
-      const kind = textOf(rawOf(rawOf(guardrail).litellm_params).guardrail) ?? ''
+      const params = rawOf(rawOf(guardrail).litellm_params)
+      const kind = textOf(params.guardrail) ?? ''
+      if (kind === 'presidio') {
+        this.#masking(params, `guardrails[${index}]`)
+        continue
+      }
       const said = Object.hasOwn(GUARDRAILS, kind) ? GUARDRAILS[kind]! : undefined
       const other: Said = ['wider', 'this guardrail is not here', POLICY]
       this.#say(...placed(said ?? other, `guardrails[${index}]`))
     }
+  }
+
+  /** Personal data is masked by the guard `pii`, for all keys or those that are told to. */
+  #masking(params: Raw, where: string): void {
+    const modes = listOf(params.mode) ?? [textOf(params.mode) ?? 'pre_call']
+    const actions = Object.values(rawOf(params.pii_entities_config))
+    if (actions.includes('BLOCK') || !modes.some((mode) => mode.startsWith('pre'))) {
+      const message = 'the guard "pii" refuses personal data for keys whose policy denies it'
+      this.#say('differs', where, message, 'policy: { "deny": ["personal-data"] }')
+    }
+    if (!modes.some((mode) => mode.startsWith('pre'))) return
+    const mask = params.default_on === true || this.#mask === 'always' ? 'always' : 'keys'
+    this.#mask = mask
+    if (mask === 'keys') {
+      this.#say('differs', where, 'keys mask personal data that are told to', 'mask: true')
+    }
+    if (params.output_parse_pii !== true) {
+      this.#say('differs', where, 'values are put back into the answer here')
+    }
+  }
+
+  get guards(): object | undefined {
+    if (!this.#mask) return undefined
+    return { use: [{ use: 'pii', mask: this.#mask }, { use: 'categories' }] }
   }
 
   /** Values that the result refers to go into `.env`; the others have to be set where they are needed. */

@@ -101,6 +101,11 @@ export const MONEY: Group = {
       ask: (_, path) => ['DELETE', path],
       show: changed('Account', 'archived'),
     }),
+    asked('answers purge', 'Make all stored answers of an account unreadable.', {
+      ...ofAccount,
+      ask: (_, path) => ['DELETE', `${path}/answers`],
+      show: changed('Stored answers of account', 'purged'),
+    }),
     asked('teams list', 'List the teams.', {
       options: { account: { value: 'id', help: 'only those of one account' } },
       ask: (args) => withQuery('/teams', args, ['account']),

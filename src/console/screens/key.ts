@@ -124,6 +124,7 @@ function settingsOf(row: KeyRow): (readonly [string, Content])[] {
     ['Team', row.team_id ?? 'none'],
     ['Denied models', html`<span class="mono">${row.deny_models?.join(', ') ?? 'none'}</span>`],
     ['Tag', row.tag ?? 'from each request'],
+    ['Personal data', row.mask ? 'masked for vendors' : 'not masked by the key'],
     ['Contents', row.log_content ? 'kept, where the configuration allows it' : 'not kept'],
     ['Note', row.note ?? '–'],
     ...(row.previous_secret
@@ -226,6 +227,7 @@ function EditKey({ row, onClose, onDone }: ActionProps) {
   const [tag, setTag] = useState(row.tag ?? '')
   const [note, setNote] = useState(row.note ?? '')
   const [content, setContent] = useState(row.log_content ?? false)
+  const [mask, setMask] = useState(row.mask ?? false)
   const allowed = entriesOf(models)
   const wanted: Record<string, unknown> = {
     name: name.trim(),
@@ -242,6 +244,7 @@ function EditKey({ row, onClose, onDone }: ActionProps) {
     tag: tag || null,
     note: note || null,
     log_content: content,
+    mask,
   }
   const { form, changes, versions } = useChange(
     `/admin/keys/${row.id}`,
@@ -265,6 +268,7 @@ function EditKey({ row, onClose, onDone }: ActionProps) {
       <${ModelsField} value=${models} onInput=${setModels} error=${errorFor('models')} />
       <${TextField} label="Note" value=${note} onInput=${setNote} rows=${2} most=${1000} error=${errorFor('note')} />
       <${CheckField} label="Contents of its calls may be kept" checked=${content} onChange=${setContent} help="Only where the configuration allows that." />
+      <${CheckField} label="Personal data is masked for vendors" checked=${mask} onChange=${setMask} help="By guards with mask: keys in the configuration." error=${errorFor('mask')} />
       <section><h3>What will change</h3><${Diff} changes=${changes} none="Nothing yet." /></section>
       ${form.error && html`<${Failure} error=${form.error} />`}
       ${versions && html`<${Conflict} ...${versions} />`}

@@ -456,10 +456,13 @@ describe('sections', () => {
     expect(notes.map((note) => note.split(':')[0])).toEqual([
       'elsewhere litellm_settings.callbacks',
       'lost litellm_settings.callbacks',
-      'wider guardrails[0]',
+      'differs guardrails[0]',
+      'differs guardrails[0]',
       'elsewhere environment_variables.OTHER',
     ])
-    expect(notes[2]).toContain('"pii"')
+    expect(config.guards).toEqual({
+      use: [{ use: 'pii', mask: 'keys' }, { use: 'categories' }],
+    })
   })
 })
 

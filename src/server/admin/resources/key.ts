@@ -150,7 +150,13 @@ export const KEY_SETTINGS = {
     },
   },
   /** Whether personal data is masked by guards that the configuration has for that. */
-  mask: { stored: 'mask', schema: flag, absent: false, csv: [] },
+  mask: {
+    stored: 'mask',
+    schema: flag,
+    absent: false,
+    csv: [],
+    option: { name: 'mask', value: 'on|off', help: 'whether personal data is masked for vendors' },
+  },
   note: NOTE,
 } as const satisfies Settings
 
