@@ -7,6 +7,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { keepDeclarations } from './declarations.ts'
+import { deadLinks, shippedFiles } from './links.ts'
 import { mergeModules } from './merge-modules.ts'
 
 const ROOT = resolve(import.meta.dirname, '..')
@@ -42,6 +43,9 @@ const IMPORTED = /(?:from|import)\s*\(?\s*['"](\.[^'"]+)\.[jt]s['"]/g
 keepDeclarations(DIST, ENTRIES)
 for (const folder of MERGED) await mergeModules(DIST, join(DIST, folder))
 removeEmptyModules()
+const dead = deadLinks(ROOT, shippedFiles(ROOT))
+if (dead.length > 0)
+  throw new Error(`the package has links to what it does not ship:\n${dead.join('\n')}`)
 writeFileSync(join(ROOT, 'sbom.json'), `${JSON.stringify(materials())}\n`)
 
 /** Removes modules of types alone, which nothing imports once it is compiled. */

@@ -1,0 +1,20 @@
+/** The manual in the package: it is read without a network and without a checkout. */
+import { expect, it } from 'vitest'
+import { deadLinks, shippedFiles } from '../../.ci/links.ts'
+import { call } from '../_cli.ts'
+import { root } from './_markdown.ts'
+
+it('has no link to a file that the package does not ship', () => {
+  const shipped = shippedFiles(root)
+  expect(shipped).toContain('docs/quickstart.md')
+  expect(deadLinks(root, shipped)).toEqual([])
+  const fewer = new Set([...shipped].filter((file) => file !== 'docs/quickstart.md'))
+  expect(deadLinks(root, fewer)).toContainEqual('README.md: docs/quickstart.md')
+})
+
+it('is printed by its pages, and searched by a word', async () => {
+  const page = await call(['docs', 'install/npm'])
+  expect([page.code, page.out]).toEqual([0, expect.stringMatching(/^# /)])
+  expect((await call(['docs', 'proxy'])).out).toMatch(/^install\/proxy /m)
+  expect((await call(['docs', 'no-such-word-in-it'])).code).toBe(1)
+})
