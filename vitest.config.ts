@@ -11,7 +11,7 @@ export default defineConfig({
   },
   test: {
     include: ['test/**/*.test.ts', 'docs/examples/*.test.ts'],
-    setupFiles: 'test/_watchdog.ts',
+    setupFiles: ['test/_environment.ts', 'test/_watchdog.ts'],
     // These have scripts of their own.
     exclude: ['test/deploy/**', 'test/processes/**'],
     // Files share processes: to load the gateway anew for each takes longer than most tests.

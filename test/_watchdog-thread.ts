@@ -1,9 +1,10 @@
 /** The thread of the watchdog: ends its process when the tests' thread has not turned its event loop for too long. */
 import { writeSync } from 'node:fs'
 import { parentPort } from 'node:worker_threads'
+import { patience } from './_patience.ts'
 
 /** Far above what an honest test takes in one turn, on a machine with much else to do. */
-const LIMIT_SECONDS = 60
+const LIMIT_SECONDS = Number(process.env.WATCHDOG_SECONDS ?? Math.round(60 * patience))
 
 let name = 'a test'
 let timer: NodeJS.Timeout | undefined

@@ -873,12 +873,17 @@ describe('the configurations of the package', () => {
     OPENROUTER_API_KEY: 'four',
     GROQ_API_KEY: 'five',
   }
+  /** An empty folder: what a person has made in the checkout is not read. */
+  const packaged = async () => ({
+    cwd: await folder({}),
+    builtIn: join(ROOT, 'config/gateway.config.ts'),
+  })
   /** A port without a server. */
   const NO_OLLAMA = '127.0.0.1:9'
 
   it('start without any secret', async () => {
     const env = { OLLAMA_HOST: NO_OLLAMA }
-    const { config, file } = await loadConfig({ cwd: ROOT, env })
+    const { config, file } = await loadConfig({ ...(await packaged()), env })
     expect(file).toBe(join(ROOT, 'config/gateway.config.ts'))
     expect(config.server).toMatchObject({ host: '127.0.0.1', port: 8787 })
     expect(Object.keys(config.providers)).toEqual(['mock', 'tesseract'])
@@ -893,7 +898,7 @@ describe('the configurations of the package', () => {
 
   it('serve every vendor whose key is set', async () => {
     const env = { ...KEYS, OLLAMA_HOST: NO_OLLAMA, SLUICEGATE_ADMIN_TOKEN: 'a-long-token' }
-    const { config, secrets } = await loadConfig({ cwd: ROOT, env })
+    const { config, secrets } = await loadConfig({ ...(await packaged()), env })
     expect(Object.keys(config.providers)).toEqual([
       'mock',
       'tesseract',
@@ -917,7 +922,7 @@ describe('the configurations of the package', () => {
   it('search the web with every engine that is set, and ask the first of them', async () => {
     const set = { EXA_API_KEY: 'six', SEARXNG_URL: 'http://127.0.0.1:8888' }
     const env = { ...set, OLLAMA_HOST: NO_OLLAMA }
-    const { config, secrets } = await loadConfig({ cwd: ROOT, env })
+    const { config, secrets } = await loadConfig({ ...(await packaged()), env })
     expect(config.search).toEqual({
       engines: {
         exa: { use: 'exa', options: { apiKey: 'six' }, price: '0.007', timeout: 5 },
@@ -932,7 +937,10 @@ describe('the configurations of the package', () => {
     })
     expect(secrets).toContain('search.engines.exa.options.apiKey')
     const all = { PARALLEL_API_KEY: 'a', EXA_API_KEY: 'b', PERPLEXITY_API_KEY: 'c' }
-    const other = await loadConfig({ cwd: ROOT, env: { ...all, OLLAMA_HOST: NO_OLLAMA } })
+    const other = await loadConfig({
+      ...(await packaged()),
+      env: { ...all, OLLAMA_HOST: NO_OLLAMA },
+    })
     expect(Object.keys(other.config.search.engines)).toEqual(['parallel', 'exa', 'perplexity'])
   })
 
@@ -941,7 +949,10 @@ describe('the configurations of the package', () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     onTestFinished(() => void server.close())
     const { port } = server.address() as AddressInfo
-    const { config } = await loadConfig({ cwd: ROOT, env: { OLLAMA_HOST: `0.0.0.0:${port}` } })
+    const { config } = await loadConfig({
+      ...(await packaged()),
+      env: { OLLAMA_HOST: `0.0.0.0:${port}` },
+    })
     expect(config.providers.ollama).toMatchObject({
       firstPartTimeout: 300,
       options: { baseURL: `http://127.0.0.1:${port}/v1`, quirks: 'ollama' },
@@ -950,14 +961,18 @@ describe('the configurations of the package', () => {
   })
 
   it('report an invalid address of Ollama', async () => {
-    const error = await failure({ cwd: ROOT, env: { OLLAMA_HOST: 'my host' } })
+    const error = await failure({ ...(await packaged()), env: { OLLAMA_HOST: 'my host' } })
     expect(error.message).toContain('OLLAMA_HOST')
   })
 
   it.each(['minimal', 'several-deployments', 'guarded'])('include the example %s', async (name) => {
     const file = `config/examples/${name}.yaml`
     const own = { PORT: '9999', HELPDESK_KEY: 'a-long-key', SLUICEGATE_ADMIN_TOKEN: 'a-long-token' }
-    const { config } = await loadConfig({ cwd: ROOT, file, env: { ...KEYS, ...own } })
+    const { config } = await loadConfig({
+      cwd: await folder({}),
+      file: join(ROOT, file),
+      env: { ...KEYS, ...own },
+    })
     expect(buildCatalog(config.models).all().length).toBeGreaterThan(0)
   })
 })

@@ -1,0 +1,5 @@
+import { it } from 'vitest'
+
+it('spins for ever', () => {
+  for (;;);
+})

@@ -1,0 +1,5 @@
+import { defineConfig } from 'vitest/config'
+
+export default defineConfig({
+  test: { include: ['*.case.ts'], root: import.meta.dirname, setupFiles: '../../_watchdog.ts' },
+})
