@@ -197,7 +197,9 @@ export function changed(kind: string, verb: string) {
 
 /** A secret alone on its line, below the sentence that says what it is. */
 export function secretBelow(sentence: string, secret: unknown): string {
-  return secret === undefined ? sentence : `${sentence}It is shown only now:\n\n${cell(secret)}\n`
+  return secret === undefined
+    ? sentence
+    : `${sentence}The secret is shown only now:\n\n${cell(secret)}\n`
 }
 
 export function calledOf({ id, name }: any): string {

@@ -222,7 +222,7 @@ describe('commands of a running gateway', () => {
     expect(made.err).toBe('')
     expect(made.out).toMatch(/^Key Laptop \(\S+\) created\.\n/)
     expect(made.out).toContain('warning: the catalog has no model "mock/nothing"')
-    expect(made.out).toMatch(/It is shown only now:\n\nsk-sluice-\S+\n$/)
+    expect(made.out).toMatch(/The secret is shown only now:\n\nsk-sluice-\S+\n$/)
     const secret = keyIn(made.out.slice(made.out.indexOf('only now')))
     const id = /\((key_\S+)\)/.exec(made.out)![1]!
     const answer = await ask(url, secret, CHAT, hello)

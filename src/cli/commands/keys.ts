@@ -118,7 +118,7 @@ export const KEYS: Group = {
       ],
       show: (answer) => {
         const { until } = answer.data.previous_secret
-        const sentence = `${changed('Key', 'rotated')(answer)}The secret before works until ${until}.\n`
+        const sentence = `${changed('Key', 'rotated')(answer)}The former secret works until ${until}.\n`
         return secretBelow(sentence, answer.key)
       },
     }),
