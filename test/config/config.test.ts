@@ -55,13 +55,21 @@ describe('an absent member', () => {
       },
       guards: {
         use: [
-          { use: 'pii', options: {}, applies: 'with-rules', mode: 'block', billing: 'account' },
+          {
+            use: 'pii',
+            options: {},
+            applies: 'with-rules',
+            mode: 'block',
+            billing: 'account',
+            mask: 'off',
+          },
           {
             use: 'categories',
             options: {},
             applies: 'with-rules',
             mode: 'block',
             billing: 'account',
+            mask: 'off',
           },
         ],
         overlapInput: false,
