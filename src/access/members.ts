@@ -1,4 +1,4 @@
-/** Members: people of an account, who own keys of it. */
+/** Members: people of an account, or of a team of one, who own keys of it. */
 import type { Accounts, Condition } from '../accounts/accounts.ts'
 import { need } from '../accounts/secrets.ts'
 import { NotFound, RevisionChanged } from '../errors/errors.ts'
@@ -25,7 +25,14 @@ interface JoinRule {
   readonly claim: string
   readonly values: readonly string[]
   readonly account: string
+  readonly team?: string | undefined
   readonly manages: boolean
+}
+
+/** An account, or a team of it. */
+export interface Place {
+  readonly account: string
+  readonly team?: string | undefined
 }
 
 /** Members of a person, and how they came to be those. */
@@ -34,14 +41,13 @@ interface SignedIn {
   readonly by: 'identity' | 'email' | 'rule'
 }
 
-export interface Member {
+export interface Member extends Place {
   readonly id: string
-  readonly account: string
   readonly name: string
   readonly email?: string | undefined
   /** The person of a provider that it is bound to. */
   readonly identity?: Identity | undefined
-  /** Whether it sees the whole account, and manages its members. */
+  /** Whether it sees the whole place, and manages its members. */
   readonly manages: boolean
   readonly disabled: boolean
   readonly createdAt: number
@@ -52,8 +58,10 @@ export interface Member {
 interface NewMember {
   readonly name: string
   readonly email?: string | undefined
-  /** Absent for the default: the first member of an account manages. */
+  /** Absent for the default: the first member of a place manages. */
   readonly manages?: boolean | undefined
+  /** Of a person who makes itself a member. */
+  readonly identity?: Identity
 }
 
 type MemberChange = Partial<Pick<Member, 'name' | 'manages' | 'disabled'>> & {
@@ -81,16 +89,26 @@ export class Members {
   }
 
   /** @param by id of the actor. @throws InvalidRequest, NotFound for an unknown account */
-  async create(account: string, { name, email, manages }: NewMember, by: string): Promise<Member> {
+  async create(
+    { account, team }: Place,
+    { name, email, manages, identity }: NewMember,
+    by: string,
+  ): Promise<Member> {
     if (!(await this.#accounts.account(account))) {
       throw new NotFound('not_found', `There is no account ${JSON.stringify(account)}.`)
     }
-    const others = await this.list(account)
+    if (team !== undefined) {
+      const known = await this.#accounts.team(team)
+      need(known?.account === account, 'team', `a team of account ${account}`)
+    }
+    const others = (await this.list({ account })).filter((one) => one.team === team)
     need(others.length < MOST_MEMBERS, 'account', `one with fewer than ${MOST_MEMBERS} members`)
     const at = this.#now()
     const member: Member = {
-      id: randomId('mem_'),
+      id: identity ? idOf(identity, account, team) : randomId('mem_'),
       account,
+      ...(team !== undefined && { team }),
+      ...(identity && { identity }),
       name,
       email,
       manages: manages ?? others.length === 0,
@@ -101,8 +119,10 @@ export class Members {
     }
     await this.#records.create(`member:${member.id}`, member)
     await this.#records.add(`members:${account}`, member.id)
+    if (identity) await this.#records.add(identity.key, member.id)
     if (email) await this.#records.add(emailKey(email), member.id)
-    return member
+    // A person who signs in twice at once is one member: both requests make the same.
+    return identity ? ((await this.member(member.id)) ?? member) : member
   }
 
   /**
@@ -125,10 +145,9 @@ export class Members {
     const rule = rules.find((one) => matches(one, claims))
     if (!rule) return { members: [], by: 'identity' }
     const by = `oidc:${provider}/${claims.sub}`
-    const { account, manages } = rule
-    const made = await this.create(account, { name: nameOf(claims), email, manages }, by)
-    const member = await this.#bind(made.id, identity)
-    return { members: member ? [member] : [], by: 'rule' }
+    const { manages } = rule
+    const member = await this.create(rule, { name: nameOf(claims), email, manages, identity }, by)
+    return { members: [member].filter(isActive), by: 'rule' }
   }
 
   /** The members of the person that a member is bound to, itself included. */
@@ -162,9 +181,10 @@ export class Members {
     return /^mem_[a-z0-9]{1,60}$/i.test(id) ? this.#records.get<Member>(`member:${id}`) : undefined
   }
 
-  /** The members of an account, oldest first. */
-  async list(account: string): Promise<readonly Member[]> {
-    return this.#ofIndex(`members:${account}`)
+  /** The members of an account with those of its teams, or of one team, oldest first. */
+  async list({ account, team }: Place): Promise<readonly Member[]> {
+    const all = await this.#ofIndex(`members:${account}`)
+    return team === undefined ? all : all.filter((one) => one.team === team)
   }
 
   /**
@@ -256,6 +276,16 @@ const isActive = ({ disabled }: Member): boolean => !disabled
 /** Whether a member that is not bound yet was invited by an address. */
 function hasEmail(member: Member, email: string): boolean {
   return !member.identity && member.email?.toLowerCase() === email.toLowerCase()
+}
+
+/** Whether something of an account, or of a team, is of the place of a member: a team belongs to its account. */
+export function isInPlace({ account, team }: Place, other: Place): boolean {
+  return other.account === account && (team === undefined || other.team === team)
+}
+
+/** The id of a person as a member of a place, which a rule makes. */
+function idOf({ key }: Identity, account: string, team = ''): string {
+  return `mem_${hash('sha256', `${key}\0${account}\0${team}`).slice(0, 24)}`
 }
 
 /** The index of the members that were invited by an address. It may name some whose address was changed. */

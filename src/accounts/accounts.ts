@@ -145,6 +145,8 @@ export interface Condition<T> {
   readonly by?: string | undefined
   /** Called with the object before the change. */
   readonly replaced?: (before: T) => void
+  /** Throws for a change that the actor may not make. */
+  readonly permits?: (next: T, before: T) => void
 }
 
 interface AccountsOptions {
@@ -311,12 +313,14 @@ export class Accounts {
   /**
    * Creates a key. The result is the only place where its secret can be read; it is empty if only the SHA-256 was given.
    * @param by id of the actor
+   * @param permits throws for a key that the actor may not make
    * @throws InvalidRequest for a malformed member, or an id or secret that is taken; NotFound for an unknown account
    */
   createKey(
     account: string,
     given: NewKey,
     by?: string,
+    permits?: (key: Key) => Promise<void>,
   ): Promise<{ key: Key; secret: string; fromDefaults: readonly string[] }> {
     return this.#write(async () => {
       const owner = await this.account(account)
@@ -335,19 +339,18 @@ export class Accounts {
       need(!other, init.sha256 ? 'sha256' : 'secret', 'new; another key has the same secret')
       const createdAt = this.#now()
       const changed = by === undefined ? {} : { changed: { at: createdAt, by } }
-      const ofMember = init.owner === undefined ? {} : { owner: init.owner }
       const state = {
         name: init.name,
         disabled: false,
         revision: 0,
         createdAt,
-        ...ofMember,
         ...changed,
       }
       const key = {
         ...changedKey({ id, account, start, sha256, ...state }, init),
         revision: createdAt,
       }
+      await permits?.(key)
       // The key's own record is written last: the key does not exist before everything else is in place.
       await Promise.all([
         this.#records.add(`keys:${account}`, id),
@@ -593,7 +596,7 @@ export class Accounts {
     id: string,
     read: () => Promise<One | undefined>,
     edit: (one: One) => One,
-    { expected, by }: Condition<One> = {},
+    { expected, by, permits }: Condition<One> = {},
   ): Promise<[before: One, next: One]> {
     for (;;) {
       const one = await read()
@@ -602,6 +605,7 @@ export class Accounts {
       const at = this.#now()
       const changed = by === undefined ? {} : { changed: { at, by } }
       const next = { ...edit(one), ...changed, revision: Math.max(one.revision + 1, at) }
+      permits?.(next, one)
       if (await this.#records.replace(`${kind}:${id}`, next, one.revision)) return [one, next]
     }
   }

@@ -37,15 +37,16 @@ interface Named {
 export interface AccountChange extends Named, AccountSettingsChange {}
 
 /** A change of a key. Absent members stay, null removes a setting. The policy has to be validated already. */
-export interface KeyChange extends Named, KeySettingsChange {}
+export interface KeyChange extends Named, KeySettingsChange {
+  /** Id of the member who owns it. */
+  readonly owner?: string | null | undefined
+}
 
 /** A change of a team, as {@link AccountChange}. */
 export interface TeamChange extends Named, TeamSettingsChange {}
 
 /** A key to create. A secret is generated unless `secret` or `sha256` is given. */
 export interface NewKey extends KeyChange, GivenSecret {
-  /** Id of the member who owns it. */
-  readonly owner?: string | undefined
   readonly name: string
   readonly id?: string | undefined
 }
@@ -101,7 +102,9 @@ export function changedTeam(team: Team, change: TeamChange): Team {
 /** A key after a change, without its new revision. @throws InvalidRequest for a malformed member */
 export function changedKey(key: Key, change: KeyChange): Key {
   checkKeyChange(change)
-  return changed(KEY_SETTINGS, key, change)
+  const next = changed(KEY_SETTINGS, key, change)
+  const { owner } = change
+  return owner === undefined ? next : { ...next, owner: owner ?? undefined }
 }
 
 /** @throws InvalidRequest for a malformed member */

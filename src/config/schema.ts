@@ -510,6 +510,7 @@ const members = v.strictObject({
         provider: name,
         ...claimRule,
         account: text('the id of an account'),
+        team: v.optional(text('the id of a team of the account')),
         manages: v.optional(FLAG, false),
       }),
     ),

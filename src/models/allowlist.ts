@@ -1,6 +1,7 @@
 /** Which models a key may use, and the messages about the others. */
 import type { Catalog, Model } from './catalog.ts'
 import { withoutOnline } from './names.ts'
+import type { NewKeySettings } from '../server/admin/resources/team.ts'
 import { Forbidden, NotFound } from '../errors/errors.ts'
 
 /** Model names that a message lists. */
@@ -85,9 +86,10 @@ export function withIds<
       | readonly { readonly models?: readonly string[] | undefined }[]
       | null
       | undefined
+    readonly newKeys?: NewKeySettings | null | undefined
   },
 >(catalog: Catalog, change: Change): Change {
-  const { models, denyModels, limits } = change
+  const { models, denyModels, limits, newKeys } = change
   return {
     ...change,
     models: models && allowlistOf(catalog, models),
@@ -97,7 +99,14 @@ export function withIds<
         limit.models ? { ...limit, models: allowlistOf(catalog, limit.models) } : limit,
       ),
     }),
+    ...(newKeys && { newKeys: newKeysWithIds(catalog, newKeys) }),
   }
+}
+
+function newKeysWithIds(catalog: Catalog, newKeys: NewKeySettings): NewKeySettings {
+  const { deny_models: denied, ...more } = newKeys
+  const { denyModels, ...settings } = withIds(catalog, { ...more, denyModels: denied })
+  return { ...settings, ...(denyModels && { deny_models: denyModels }) }
 }
 
 type Nullable<T> = { readonly [Name in keyof T]?: T[Name] | null }

@@ -309,8 +309,8 @@ describe('members', () => {
     const { data } = (await ask('GET', '/session')).json
     expect(data).toMatchObject({ how: 'oidc', member_id: first, account_id: 'acme' })
     expect(data.places).toEqual([
-      { member_id: first, account_id: 'acme', current: true },
-      { member_id: second, account_id: 'second', current: false },
+      { member_id: first, account_id: 'acme', team_id: null, current: true },
+      { member_id: second, account_id: 'second', team_id: null, current: false },
     ])
     const other = await ask('POST', '/session', { member: second })
     expect(other.json.data).toMatchObject({ member_id: second, account_id: 'second' })
@@ -333,7 +333,15 @@ describe('members', () => {
 
   it('join by a rule, once; an address that is not verified proves nothing', async () => {
     await invite('second', 'Eve', 'eve@books.example')
-    const { ask } = await signInMember('eve')
+    // Two windows at once are one person.
+    const [{ ask }, other] = await Promise.all([signInMember('eve'), signInMember('eve')])
+    const [{ json }, { json: same }] = [
+      await ask('GET', '/session'),
+      await other.ask('GET', '/session'),
+    ]
+    expect(same.data.member_id).toBe(json.data.member_id)
+    const { data: all } = (await admin('GET', '/members?account=acme')).json
+    expect(all.filter((one: any) => one.name === 'Eve')).toHaveLength(1)
     const own = (await ask('GET', '/session')).json.data
     expect(own).toMatchObject({ account_id: 'acme', manages: false, name: 'Eve' })
     expect(own.places).toHaveLength(1)

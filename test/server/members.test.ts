@@ -1,4 +1,5 @@
 /** Members of accounts: invited, with keys of their own, and bounded by their account on every route. */
+import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ME_ROUTES } from '../../src/server/me/api.ts'
 import { eventually } from '../_wait.ts'
@@ -70,12 +71,7 @@ describe('a member', () => {
     expect((await gateway.chat(hello, { key: rotated.json.key })).status).toBe(200)
     const played = await ask('POST', `/keys/${key}/play`, {})
     expect((await gateway.chat(hello, { key: played.json.data.token })).status).toBe(200)
-    for (const wider of [
-      { rpm_limit: 10_000 },
-      { models: null },
-      { policy: null },
-      { owner: 'x' },
-    ]) {
+    for (const wider of [{ rpm_limit: 10_000 }, { policy: null }, { owner: 'x' }]) {
       expect((await ask('PATCH', `/keys/${key}`, wider)).status).toBe(400)
     }
     expect((await ask('PATCH', `/keys/${key}`, { disabled: true })).json.data.disabled).toBe(true)
@@ -218,5 +214,124 @@ describe('a member', () => {
     expect((await gateway.chat(hello, { key: made.json.key })).status).toBe(401)
     await admin('PATCH', `/members/${id}`, { disabled: false })
     expect((await gateway.chat(hello, { key: made.json.key })).status).toBe(401)
+  })
+
+  it('never has a key that is wider than the place allows, whatever it asks for', async () => {
+    await gateway.newAccount('bounded', '5')
+    const new_keys = {
+      limits: [
+        { unit: 'usd', window: 'month', value: '5' },
+        { unit: 'requests', window: 'minute', value: 60 },
+      ],
+      models: ['mock/*'],
+      deny_models: ['mock/vision'],
+      expires_in: 3600,
+    }
+    await admin('PATCH', '/accounts/bounded', { new_keys, member_keys: 3 })
+    const future = (seconds: number) => new Date(Date.now() + seconds * 1000).toISOString()
+    const settings = fc.record(
+      {
+        rpm_limit: fc.constantFrom(null, 1, 60, 61, 5000),
+        concurrency_limit: fc.constantFrom(null, 1, 30, 31),
+        spend_cap: fc.constantFrom(
+          null,
+          { usd: '5', scope: 'month' },
+          { usd: '5.000000000001', scope: 'month' },
+          { usd: '1', scope: 'day' },
+        ),
+        models: fc.constantFrom(null, ['mock/echo'], ['mock/*'], ['mock/echo', 'other/x'], ['*/*']),
+        deny_models: fc.constantFrom(null, ['mock/vision'], ['mock/*'], ['mock/echo']),
+        expires_at: fc.constantFrom(null, future(60), future(3000), future(100_000)),
+      },
+      { requiredKeys: [] },
+    )
+    const step = fc.record({ settings, act: fc.constantFrom('make', 'change', 'change', 'rotate') })
+    let members = 0
+    let made = 0
+    const property = fc.asyncProperty(fc.array(step, { maxLength: 12 }), async (steps) => {
+      const { ask } = await signedIn('bounded', `M${members++}`, { manages: false })
+      let key: string | undefined
+      for (const { act, settings: wanted } of steps) {
+        const answer =
+          act === 'make' || key === undefined
+            ? await ask('POST', '/keys', { name: 'k', ...wanted })
+            : act === 'change'
+              ? await ask('PATCH', `/keys/${key}`, wanted)
+              : await ask('POST', `/keys/${key}/rotate`, { overlap: 0 })
+        expect([200, 201, 400, 403]).toContain(answer.status)
+        if (answer.status >= 300) continue
+        const { data } = answer.json
+        key = data.id as string
+        made++
+        const cap = data.limits.find((one: any) => one.unit === 'usd' && one.window === 'month')
+        expect(Number(cap.value)).toBeLessThanOrEqual(5)
+        expect(data.rpm_limit).toBeLessThanOrEqual(60)
+        expect(data.concurrency_limit ?? 30).toBeLessThanOrEqual(30)
+        expect(data.models.every((one: string) => one.startsWith('mock/'))).toBe(true)
+        expect(
+          data.deny_models.some((one: string) => ['mock/vision', 'mock/*'].includes(one)),
+        ).toBe(true)
+        expect(Date.parse(data.expires_at) - Date.parse(data.created_at)).toBeLessThanOrEqual(
+          3_600_000,
+        )
+      }
+      expect((await ask('GET', '/keys')).json.data.length).toBeLessThanOrEqual(3)
+    })
+    await fc.assert(property, { numRuns: 40 })
+    expect(made).toBeGreaterThan(20)
+    const { ask } = await signedIn('bounded', 'Named', { manages: false })
+    const narrow = await ask('POST', '/keys', {
+      name: 'k',
+      spend_cap: { usd: '2', scope: 'month' },
+    })
+    expect(narrow.json.data).toMatchObject({ rpm_limit: 60, spend_cap: { usd: '2' } })
+    const refused = await ask('POST', '/keys', {
+      name: 'k',
+      spend_cap: { usd: '6', scope: 'month' },
+    })
+    expect(refused.json.error).toMatchObject({
+      param: 'limits',
+      message: "Invalid 'limits': the limit cap.month of such a key is at most 5.",
+    })
+    // An operator is bound by no ceiling, and may give a key to another.
+    const own = (await ask('POST', '/keys', { name: 'k' })).json.data.id as string
+    const wide = await admin('PATCH', `/keys/${own}`, { rpm_limit: 5000, owner: null })
+    expect([wide.status, wide.json.data.owner]).toEqual([200, null])
+    expect((await admin('PATCH', `/keys/${own}`, { owner: 'mem_none' })).status).toBe(400)
+    expect((await ask('GET', `/keys/${own}`)).status).toBe(404)
+  })
+
+  it('makes no more keys at once than it may have', async () => {
+    const { ask } = await signedIn('acme', 'Ian', { manages: false })
+    const made = await Promise.all(
+      Array.from({ length: 10 }, (_, i) => ask('POST', '/keys', { name: `k${i}` })),
+    )
+    expect(made.filter(({ status }) => status === 201)).toHaveLength(2)
+  })
+
+  it('of a team sees and makes keys of the team alone', async () => {
+    await gateway.newAccount('teamed', '5')
+    const settings = {
+      id: 'web',
+      name: 'Web',
+      new_keys: { limits: [{ unit: 'requests', window: 'minute', value: 9 }] },
+    }
+    expect((await admin('POST', '/accounts/teamed/teams', settings)).status).toBe(201)
+    const boss = await signedIn('teamed', 'Jo', { team: 'web' })
+    const over = await signedIn('teamed', 'Kim')
+    const made = await boss.ask('POST', '/keys', { name: 'of-team' })
+    expect(made.json.data).toMatchObject({ team_id: 'web', rpm_limit: 9, owner: boss.id })
+    const theirs = (await over.ask('POST', '/keys', { name: 'of-account' })).json.data.id
+    expect((await boss.ask('GET', `/keys/${theirs}`)).status).toBe(404)
+    expect((await over.ask('GET', `/keys/${made.json.data.id}`)).status).toBe(200)
+    const place = (await boss.ask('GET', '/place')).json.data
+    expect(place).toMatchObject({ team_id: 'web', name: 'Web', manages: true, member_keys: 2 })
+    expect(place).not.toHaveProperty('balance_usd')
+    const invited = await boss.ask('POST', '/members', { name: 'Lea' })
+    expect(invited.json.data).toMatchObject({ team_id: 'web', manages: false })
+    expect((await boss.ask('PATCH', `/members/${over.id}`, { disabled: true })).status).toBe(404)
+    expect((await boss.ask('PATCH', `/members/${boss.id}`, { manages: false })).status).toBe(403)
+    expect((await boss.ask('GET', '/members')).json.data).toHaveLength(2)
+    expect((await over.ask('GET', '/members')).json.data).toHaveLength(3)
   })
 })

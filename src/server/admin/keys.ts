@@ -5,6 +5,7 @@ import { toKeyChange, type Key } from '../../accounts/stored.ts'
 import { isAllowed, withIds, MAX_CANDIDATES } from '../../models/allowlist.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { note, audited, changing } from './audit.ts'
+import { InvalidRequest } from '../../errors/errors.ts'
 import { requireJudge } from './policies.ts'
 import { keyChange, keySettings, newKey, rotation, keyView } from './resources/key.ts'
 import {
@@ -35,7 +36,14 @@ export const keyRoutes: Routes = {
 }
 
 async function createKey(request: AdminRequest): Promise<Answer> {
-  const { id: given, name, sha256, start, ...settings } = readNew(newKey, await bodyOf(request))
+  const {
+    id: given,
+    name,
+    sha256,
+    start,
+    owner,
+    ...settings
+  } = readNew(newKey, await bodyOf(request))
   const made = given === undefined ? idFromKey(request, 'keys', request.id) : undefined
   const existing = made === undefined ? undefined : await request.runtime.accounts.key(made)
   if (existing) {
@@ -44,8 +52,9 @@ async function createKey(request: AdminRequest): Promise<Answer> {
     return { status: 200, headers: REPLAYED, body: { data } }
   }
   const id = given ?? made
-  const wanted = { ...settingsOf(request.runtime, settings), id, name, sha256, start }
+  const wanted = { ...settingsOf(request.runtime, settings), id, name, sha256, start, owner }
   requireJudge(request.runtime, wanted.policy)
+  await requireMember(request.runtime, owner, request.id)
   const { key, secret, fromDefaults } = await request.runtime.accounts.createKey(
     request.id,
     wanted,
@@ -91,10 +100,13 @@ async function playKey(request: AdminRequest): Promise<Answer> {
 }
 
 async function changeKey(request: AdminRequest): Promise<Answer> {
-  const change = settingsOf(request.runtime, read(keyChange, await bodyOf(request)))
-  requireJudge(request.runtime, change.policy)
+  const { runtime, id } = request
+  const { owner, ...settings } = read(keyChange, await bodyOf(request))
+  const change = { ...settingsOf(runtime, settings), owner }
+  requireJudge(runtime, change.policy)
+  if (owner != null) await requireMember(runtime, owner, (await keyOf(runtime, id)).account)
   return changing(request, ofKeys(request), 'update', async (condition) => ({
-    item: await request.runtime.accounts.changeKey(request.id, change, condition),
+    item: await runtime.accounts.changeKey(id, change, condition),
   }))
 }
 
@@ -121,6 +133,17 @@ const ofKeys = ({ runtime }: AdminRequest) => ({
 /** The settings of a key in their stored form, with the ids of models. */
 function settingsOf({ catalog }: Runtime, settings: Parameters<typeof toKeyChange>[0]) {
   return withIds(catalog, toKeyChange(settings))
+}
+
+/** @throws InvalidRequest for an owner that is no member of the account */
+async function requireMember(
+  { members }: Runtime,
+  owner: string | undefined,
+  account: string,
+): Promise<void> {
+  if (owner === undefined || (await members.member(owner))?.account === account) return
+  const message = `Invalid 'owner': expected the id of a member of account ${account}.`
+  throw new InvalidRequest('invalid_value', message, { param: 'owner' })
 }
 
 async function keyOf({ accounts }: Runtime, id: string): Promise<Key> {

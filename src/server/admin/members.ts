@@ -1,5 +1,5 @@
-/** Members of accounts, for operators: invited, changed and removed. */
-import type { Member } from '../../access/members.ts'
+/** Members of accounts and teams, for operators: invited, changed and removed. */
+import type { Member, Place } from '../../access/members.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { checkParameters } from '../../errors/query.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
@@ -32,14 +32,14 @@ export const memberRoutes: Routes = {
 type MemberRequest = Pick<AdminRequest, 'runtime' | 'actor' | 'event' | 'id'>
 
 async function listMembers({ runtime, query }: AdminRequest): Promise<Answer> {
-  checkParameters(query, new Set(['account']))
+  checkParameters(query, new Set(['account', 'team']))
   const account = query.get('account')
   if (account === null) {
     const message = "Missing 'account': the account whose members are listed."
     throw new InvalidRequest('missing_required_parameter', message, { param: 'account' })
   }
   const { id } = await accountOf(runtime, account)
-  const members = await runtime.members.list(id)
+  const members = await runtime.members.list({ account: id, team: query.get('team') ?? undefined })
   return { body: { data: members.map(memberView), next: null } }
 }
 
@@ -48,21 +48,21 @@ async function showMember({ runtime, id }: AdminRequest): Promise<Answer> {
 }
 
 async function createMember(request: AdminRequest): Promise<Answer> {
-  const { account, ...init } = readNew(newMember, await bodyOf(request))
-  return invite(request, account, init)
+  const { account, team, ...init } = readNew(newMember, await bodyOf(request))
+  return invite(request, { account, team }, init)
 }
 
 /** Makes a member, and its link unless that is not wanted. */
 export async function invite(
   request: MemberRequest,
-  account: string,
+  place: Place,
   {
     link: wantsLink = true,
     ...init
   }: Parameters<Runtime['members']['create']>[1] & { link?: boolean },
 ): Promise<Answer> {
   const { runtime, actor } = request
-  const member = await runtime.members.create(account, init, actor.id)
+  const member = await runtime.members.create(place, init, actor.id)
   await note(request, {
     action: 'member.create',
     object: `member:${member.id}`,
@@ -130,6 +130,6 @@ const ofMembers = {
   view: async (member: Member) => memberView(member),
 }
 
-function settingsOf({ account, name, email, manages, disabled }: Member) {
-  return { account_id: account, name, email, manages, disabled }
+function settingsOf({ account, team, name, email, manages, disabled }: Member) {
+  return { account_id: account, team_id: team, name, email, manages, disabled }
 }

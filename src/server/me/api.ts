@@ -1,11 +1,12 @@
 /**
- * What members of an account do for themselves: sign in by an invitation, make, rotate and disable their keys, and manage other
+ * What members of an account or a team do for themselves: sign in by an invitation, make, rotate and disable their keys, and manage other
  * members where they may. Everything is bounded by the session; an id of another place is as one that does not exist.
  */
 import { H3, type H3Event } from 'h3'
 import * as v from 'valibot'
-import type { Key } from '../../accounts/stored.ts'
-import type { Member } from '../../access/members.ts'
+import { toKeyChange, type Key } from '../../accounts/stored.ts'
+import { requireWithin, withPlace } from '../../access/ceilings.ts'
+import { isInPlace, type Member } from '../../access/members.ts'
 import {
   Forbidden,
   InvalidRequest,
@@ -14,27 +15,30 @@ import {
   Unauthenticated,
 } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
+import { withIds } from '../../models/allowlist.ts'
 import { change, invite } from '../admin/members.ts'
 import { audited, changing, note } from '../admin/audit.ts'
-import { keySettings, keyView, newKey, rotation } from '../admin/resources/key.ts'
+import { KEY_SETTINGS, keySettings, keyView, rotation } from '../admin/resources/key.ts'
 import { invitation, memberChange, memberView } from '../admin/resources/member.ts'
-import { moment, name } from '../admin/resources/settings.ts'
-import { bodyOf, missing, read, readNew, type Answer } from '../admin/route.ts'
+import { bodyOf, moment, name } from '../admin/resources/settings.ts'
+import { bodyOf as requestBody, missing, read, readNew, type Answer } from '../admin/route.ts'
 import { requireKnownHost } from '../browser.ts'
-import { placeRoutes } from './place.ts'
+import { placeOf, placeRoutes } from './place.ts'
 import { addMemberSession, memberSession, type Handler, type MemberRequest } from './session.ts'
 
 const REQUESTS_A_MINUTE = 120
 const MINUTE_MS = 60_000
 
+const { rpm_limit, concurrency_limit, spend_cap, limits, models, deny_models, expires_at } =
+  bodyOf(KEY_SETTINGS)
+/** What a member may choose for a key of its own; the rest is as its place has it for new keys. */
+const chosen = { rpm_limit, concurrency_limit, spend_cap, limits, models, deny_models, expires_at }
+
+const ownKey = v.strictObject({ name, ...chosen })
 const ownKeyChange = v.strictObject({
   name: v.optional(name),
   disabled: v.optional(v.boolean('true or false')),
-})
-const ownKey = v.strictObject({
-  name,
-  expires_at: newKey.entries.expires_at,
-  models: newKey.entries.models,
+  ...chosen,
 })
 
 /** Routes by path below `/me/api`, then by method. */
@@ -101,7 +105,7 @@ class Rates {
   }
 }
 
-// Keys: a member sees and changes its own; one that manages sees all of the account, and may disable them.
+// Keys: a member sees and changes its own; one that manages sees all of the place, and may disable them.
 
 async function listKeys({ runtime, member }: MemberRequest): Promise<Answer> {
   const keys = await runtime.accounts.listKeys(member.account)
@@ -115,32 +119,45 @@ async function showKey({ runtime, member, id }: MemberRequest): Promise<Answer> 
 
 async function createKey(request: MemberRequest): Promise<Answer> {
   const { runtime, member, actor } = request
-  const { name, expires_at, models } = readNew(ownKey, await bodyOf(request))
-  const most = runtime.config.admin.members.keys
-  const live = (await runtime.members.keysOf(member)).filter((key) => key.archivedAt === undefined)
-  if (live.length >= most) {
-    const message = `You have ${live.length} keys, and ${most} are the most: archive one first.`
-    throw new Forbidden('forbidden', message)
+  const { account, team } = member
+  const { name, ...settings } = readNew(ownKey, await requestBody(request))
+  const place = await placeOf(runtime, member)
+  const { newKeys, memberKeys } = place.team ?? place.account
+  const wanted = withPlace(withIds(runtime.catalog, toKeyChange(settings)), newKeys)
+  const init = { ...wanted, name, owner: member.id, ...(team !== undefined && { team }) }
+  const most = memberKeys ?? runtime.config.admin.members.keys
+  const permits = async (key: Key) => {
+    const live = (await runtime.members.keysOf(member)).filter((one) => !one.archivedAt)
+    if (live.length >= most) {
+      const message = `You have ${live.length} keys, and ${most} are the most: archive one first.`
+      throw new Forbidden('forbidden', message)
+    }
+    requireWithin(key, undefined, newKeys, runtime.config.defaults.limits)
   }
-  const expiresAt = expires_at === undefined ? undefined : Date.parse(expires_at)
-  const init = { name, expiresAt, models, owner: member.id }
-  const { key, secret } = await runtime.accounts.createKey(member.account, init, actor.id)
+  const { key, secret } = await runtime.accounts.createKey(account, init, actor.id, permits)
   await note(request, { action: 'key.create', object: `key:${key.id}`, after: keySettings(key) })
   return { status: 201, body: { data: await viewOf(runtime, key), key: secret } }
 }
 
 async function changeKey(request: MemberRequest): Promise<Answer> {
-  const { runtime, member } = request
+  const { runtime, member, actor } = request
   const key = await keyOf(runtime, member, request.id)
-  const wanted = read(ownKeyChange, await bodyOf(request))
-  const isDisabling = wanted.disabled === true && wanted.name === undefined
+  const { name, disabled, ...settings } = read(ownKeyChange, await requestBody(request))
+  const isDisabling = disabled === true && name === undefined && Object.keys(settings).length === 0
   if (!isDisabling) requireOwn(member, key)
-  if (wanted.disabled === false && key.disabled && key.changed?.by !== request.actor.id) {
+  if (disabled === false && key.disabled && key.changed?.by !== actor.id) {
     throw new Forbidden('forbidden', 'This key was not disabled by you: ask for it to be enabled.')
   }
-  return changing(request, ofKeys(request), 'update', async (condition) => ({
-    item: await runtime.accounts.changeKey(key.id, wanted, condition),
-  }))
+  const wanted = withIds(runtime.catalog, toKeyChange({ name, disabled, ...settings }))
+  const place = await placeOf(runtime, member)
+  const { newKeys } = place.team ?? place.account
+  const usual = runtime.config.defaults.limits
+  return changing(request, ofKeys(request), 'update', async (condition) => {
+    const permits = (next: Key, before: Key) => {
+      if (!isDisabling) requireWithin(next, before, newKeys, usual)
+    }
+    return { item: await runtime.accounts.changeKey(key.id, wanted, { ...condition, permits }) }
+  })
 }
 
 async function archiveKey(request: MemberRequest): Promise<Answer> {
@@ -152,7 +169,7 @@ async function archiveKey(request: MemberRequest): Promise<Answer> {
 
 async function rotateKey(request: MemberRequest): Promise<Answer> {
   const { id } = await ownKeyOf(request)
-  const { overlap } = read(rotation, await bodyOf(request))
+  const { overlap } = read(rotation, await requestBody(request))
   return changing(request, ofKeys(request), 'rotate', async (condition) => {
     const { key, secret } = await request.runtime.accounts.rotateKey(id, overlap, condition)
     return { item: key, status: 201, more: { key: secret } }
@@ -174,8 +191,8 @@ const ofKeys = ({ runtime }: MemberRequest) => ({
   view: (key: Key) => viewOf(runtime, key),
 })
 
-function sees(member: Member, { account, owner }: Key): boolean {
-  return account === member.account && (owner === member.id || member.manages)
+function sees(member: Member, key: Key): boolean {
+  return key.owner === member.id || (member.manages && isInPlace(member, key))
 }
 
 /** A key that the member may see. @throws NotFound for any other */
@@ -211,44 +228,52 @@ async function viewOf({ ledger }: MemberRequest['runtime'], key: Key) {
   return view
 }
 
-// Members of the same account, for those that manage it.
+// Members of the same place, for those that manage it.
 
 async function listMembers({ runtime, member }: MemberRequest): Promise<Answer> {
   requireManaging(member)
-  const members = await runtime.members.list(member.account)
+  const members = await runtime.members.list(member)
   return { body: { data: members.map(ownView), next: null } }
 }
 
 async function inviteMember(request: MemberRequest): Promise<Answer> {
   const { member } = request
   requireManaging(member)
-  const init = readNew(v.strictObject(invitation), await bodyOf(request))
-  return withoutActors(await invite(request, member.account, init))
+  const { team = member.team, ...init } = readNew(
+    v.strictObject(invitation),
+    await requestBody(request),
+  )
+  const { account } = member
+  if (member.team !== undefined && team !== member.team) missing('team', team!)
+  return withoutActors(await invite(request, { account, team }, init))
 }
 
 async function changeMember(request: MemberRequest): Promise<Answer> {
   const { runtime, member, id } = request
   requireManaging(member)
   const other = await runtime.members.member(id)
-  if (other?.account !== member.account) missing('member', id)
-  const { manages, disabled, ...rest } = read(memberChange, await bodyOf(request))
+  if (!other || !isInPlace(member, other)) missing('member', id)
+  const { manages, disabled, ...rest } = read(memberChange, await requestBody(request))
   if (Object.keys(rest).length > 0) {
     throw new Forbidden('forbidden', 'You may change "manages" and "disabled" of a member.')
   }
   const loses = manages === false || disabled === true
-  const managing = (await runtime.members.list(member.account)).filter(
-    (one) => one.manages && !one.disabled,
+  const managing = (await runtime.members.list(other)).filter(
+    (one) => one.team === other.team && one.manages && !one.disabled,
   )
   if (loses && managing.length === 1 && managing[0]!.id === id) {
-    throw new Forbidden('forbidden', 'This is the last member that manages the account.')
+    throw new Forbidden('forbidden', 'This is the last member that manages it.')
   }
   return withoutActors(await change(request, { manages, disabled }))
 }
 
-/** @throws Forbidden for a member that does not manage its account */
+/** @throws Forbidden for a member that does not manage its place */
 function requireManaging({ manages }: Member): void {
   if (manages) return
-  throw new Forbidden('forbidden', 'Members are managed by those who manage the account.')
+  throw new Forbidden(
+    'forbidden',
+    'Members are managed by those who manage the account or the team.',
+  )
 }
 
 function ownView(member: Member) {

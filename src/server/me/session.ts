@@ -55,7 +55,12 @@ export function addMemberSession(app: H3, gateway: Gateway): void {
     requireSameOrigin(event)
     const own = await memberSession(event, gateway)
     clearSessionCookie(event, 'member', runtime.config)
-    if (own) await runtime.credentials.endSession(own.found.sha256)
+    if (own) {
+      const { sha256, session } = own.found
+      await runtime.credentials.endSession(sha256)
+      const object = `session:${session.id}`
+      await note({ runtime, ...own }, { action: 'session.end', object, after: { ended: true } })
+    }
     return { data: null }
   })
 }
@@ -142,12 +147,13 @@ async function changed(event: H3Event, gateway: Gateway, id: string) {
 }
 
 async function viewOf({ runtime }: Gateway, member: Member, session: Session) {
-  const { id, account, name, manages } = member
+  const { id, account, team = null, name, manages } = member
   const places = await runtime.members.places(member)
   return {
     id: session.id,
     member_id: id,
     account_id: account,
+    team_id: team,
     name,
     manages,
     how: session.how,
@@ -155,6 +161,7 @@ async function viewOf({ runtime }: Gateway, member: Member, session: Session) {
     places: places.map((one) => ({
       member_id: one.id,
       account_id: one.account,
+      team_id: one.team ?? null,
       current: one.id === id,
     })),
   }

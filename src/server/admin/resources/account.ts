@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { usdJson, type Pico } from '../../../money/amounts.ts'
 import { shownLimits, spendView, type Limit, type LimitMembers, type Spent } from './limit.ts'
-import { LIMITS, NEW_KEYS } from './team.ts'
+import { LIMITS, MEMBER_KEYS, NEW_KEYS } from './team.ts'
 import {
   bodyOf,
   columnsOf,
@@ -55,6 +55,7 @@ export const ACCOUNT_SETTINGS = {
   },
   limits: LIMITS,
   new_keys: NEW_KEYS,
+  member_keys: MEMBER_KEYS,
   /** Where the days of its limits and statements begin: a name such as `Europe/Berlin`; when absent, that of the configuration. */
   time_zone: {
     stored: 'timeZone',

@@ -174,6 +174,7 @@ export const newKey = v.strictObject({
   id: v.nullish(recordId),
   disabled: v.optional(flag),
   sha256: v.nullish(secretHash),
+  owner: v.nullish(recordId),
   start: v.nullish(v.pipe(v.string(START), v.regex(/^[\x21-\x7e]{1,20}$/, START))),
   ...bodyOf(KEY_SETTINGS),
 })
@@ -181,6 +182,8 @@ export const newKey = v.strictObject({
 export const keyChange = v.strictObject({
   name: v.optional(name),
   disabled: v.optional(flag),
+  /** Id of the member who owns it from now on; null for none. */
+  owner: v.nullish(recordId),
   ...bodyOf(KEY_SETTINGS),
 })
 

@@ -1,4 +1,4 @@
-/** Members of accounts, in requests and answers. */
+/** Members of accounts and teams, in requests and answers. */
 import * as v from 'valibot'
 import { changedView, flag, moment, recordId, text, type Changed } from './settings.ts'
 
@@ -11,6 +11,7 @@ export const invitation = {
   email: v.nullish(email),
   manages: v.nullish(flag),
   link: v.nullish(flag),
+  team: v.nullish(recordId),
 }
 
 /** `POST /members`. */
@@ -24,10 +25,10 @@ export const memberChange = v.strictObject({
   disabled: v.optional(flag),
 })
 
-/** `POST /me/api/keys`: what a member may choose for a key. */
 interface StoredMember {
   readonly id: string
   readonly account: string
+  readonly team?: string | undefined
   readonly name: string
   readonly email?: string | undefined
   readonly manages: boolean
@@ -38,16 +39,17 @@ interface StoredMember {
 }
 
 export function memberView(member: StoredMember) {
-  const { id, account, name, email = null, manages, disabled, createdAt, revision } = member
+  const { id, account, team = null, name, email = null, manages, disabled } = member
   return {
     id,
     account_id: account,
+    team_id: team,
     name,
     email,
     manages,
     disabled,
-    created_at: moment(createdAt),
+    created_at: moment(member.createdAt),
     changed: changedView(member.changed),
-    revision,
+    revision: member.revision,
   }
 }

@@ -52,6 +52,18 @@ export const LIMITS = { stored: 'limits', schema: limitList, csv: [] } as const
 
 export const NEW_KEYS = { stored: 'newKeys', schema: newKeySettings, csv: [] } as const
 
+/** How many keys, archived ones aside, a member may have. When absent, as many as the configuration says. */
+export const MEMBER_KEYS = {
+  stored: 'memberKeys',
+  schema: whole(0, 100, ' of keys'),
+  csv: [],
+  option: {
+    name: 'member-keys',
+    value: 'n',
+    help: 'keys that one of its members may have; "none" for the default',
+  },
+} as const
+
 export const TEAM_SETTINGS = {
   /** Requests per minute of all its keys; when absent, no limit. */
   rpm_limit: {
@@ -94,6 +106,7 @@ export const TEAM_SETTINGS = {
     },
   },
   new_keys: NEW_KEYS,
+  member_keys: MEMBER_KEYS,
   note: NOTE,
 } as const satisfies Settings
 
