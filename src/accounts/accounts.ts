@@ -409,21 +409,22 @@ export class Accounts {
 
   /**
    * Gives a key another secret. The previous one works on for a while; an older one ends now.
-   * @param overlapSeconds from 0; with 0 the previous secret ends now too
+   * @param overlap seconds from 0; with 0 the previous secret ends now too
+   * @param expiresAt a new end of the key, ms since epoch; null for none, absent to leave it as it is
    * @throws InvalidRequest for an archived key, NotFound, RevisionChanged
    */
   rotateKey(
     id: string,
-    overlapSeconds: number,
+    { overlap, expiresAt }: { overlap: number; expiresAt?: number | null | undefined },
     condition?: Condition<Key>,
   ): Promise<{ key: Key; secret: string }> {
     return this.#write(async () => {
       const { secret, sha256, start } = secretOf({})
       await this.#records.put(`hash:${sha256}`, await this.#placeOf(id))
-      const until = this.#now() + overlapSeconds * 1000
+      const until = this.#now() + overlap * 1000
       const rotate = (key: Key) => {
         const previous = { sha256: key.sha256, start: key.start, until }
-        return { ...refuseArchived(key), sha256, start, previous }
+        return { ...changedKey(refuseArchived(key), { expiresAt }), sha256, start, previous }
       }
       return { key: await this.#changeKey(id, rotate, condition), secret }
     })

@@ -6,7 +6,8 @@ import type { LoadedConfig } from '../config/config.ts'
 import { starterHints } from '../config/starter.ts'
 import { LostState } from '../errors/errors.ts'
 import { createGateway, type Gateway, type WorkerPlace } from '../gateway/gateway.ts'
-import { logPrices, warnOfEntries } from '../gateway/changes.ts'
+import { logPrices } from '../gateway/changes.ts'
+import { logNotices } from '../gateway/notices.ts'
 import { seed, type SeedReport } from '../gateway/seed.ts'
 import { waysInWords } from '../upstream/egress.ts'
 import { callableUrl, started, welcome } from '../gateway/welcome.ts'
@@ -69,7 +70,7 @@ export function warnOfConfiguration(gateway: Gateway): void {
   // Without a proxy every way is the usual one.
   const isUsual = egress.ways.every(({ via }) => via === null)
   if (!isUsual) for (const line of waysInWords(egress.ways)) log.info(line)
-  warnOfEntries(gateway)
+  logNotices(gateway.runtime)
 }
 
 /**

@@ -1,9 +1,7 @@
 /** What a new configuration does to models, for the log. */
-import { idleGuards } from '../guard/policy-check.ts'
-import { unpricedVendors } from '../models/by-vendor.ts'
-import { lintOfWritten } from '../models/lint.ts'
 import { priceChanges, type PriceChange } from '../models/price-changes.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
+import { logNotices } from './notices.ts'
 
 /** What has a current configuration. */
 interface Running {
@@ -20,18 +18,8 @@ export async function withChangesLogged(
   await change()
   const after = gateway.runtime.catalog.at().all()
   logPrices(gateway.runtime, priceChanges(before, after))
-  warnOfEntries(gateway)
+  logNotices(gateway.runtime)
   await prices.exchange(after)
-}
-
-export function warnOfEntries({ runtime: { config, catalog, guards, log } }: Running): void {
-  for (const text of unpricedVendors(config.unpriced)) log.warn(text)
-  for (const { guard, code, message } of idleGuards(guards)) {
-    log.warn(`${code}: guard ${guard}: ${message}`)
-  }
-  for (const { model, code, level, message } of lintOfWritten(catalog.at().all(), config.prices)) {
-    if (level === 'warning') log.warn(`${code}: ${model}: ${message}`)
-  }
 }
 
 /** Models that a person wrote, or that were called, have a line for each change; the others of a vendor one line together. */

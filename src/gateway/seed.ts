@@ -89,10 +89,7 @@ async function seedFrom(
       }
     } else {
       const stored = await accounts.account(id)
-      const members = [
-        ...nameDifference(name, stored),
-        ...changes(ACCOUNT_SETTINGS, change, stored),
-      ]
+      const members = accountDifferences({ ...own, name }, stored)
       await follow(gateway, `account:${id}`, members, async () => {
         await accounts.changeAccount(id, change, BY_SEED)
       })
@@ -103,11 +100,7 @@ async function seedFrom(
       const make = () => accounts.createTeam(id, { ...wants, id: team, name: of.name })
       if (await made(`team "${team}"`, isMade, make)) continue
       const stored = await accounts.team(team)
-      const members = [
-        ...(stored?.account === id ? [] : ['account']),
-        ...nameDifference(of.name, stored),
-        ...changes(TEAM_SETTINGS, wants, stored),
-      ]
+      const members = teamDifferences(id, of, stored)
       await follow(gateway, `team:${team}`, members, async () => {
         await accounts.changeTeam(team, wants, BY_SEED)
       })
@@ -141,7 +134,7 @@ const BY_SEED = { by: 'seed' }
  * @param members that differ. A key stays in its account
  */
 async function follow(
-  { runtime: { config, log, audit } }: Gateway,
+  { runtime: { config, log, audit, alerts } }: Gateway,
   object: string,
   members: readonly string[],
   change: () => Promise<void>,
@@ -149,9 +142,13 @@ async function follow(
   const what = object.replace(/:(.*)$/, ' "$1"')
   if (members.length === 0) return
   if (!config.seed.manage || members.includes('account')) {
-    log.warn(
-      `seed: ${what} differs from the store in ${members.join(', ')}; the store is used. Set seed.manage: true to make it follow the file.`,
-    )
+    const message = `seed: ${what} differs from the store in ${members.join(', ')}; the store is used. Set seed.manage: true to make it follow the file.`
+    log.warn(message)
+    // A secret is changed for a reason: the old one goes on until an operator acts.
+    const kind = 'seed.differs'
+    if (members.includes('secret') && !config.alerts.off.includes(kind)) {
+      alerts.once({ kind, object, message })
+    }
     return
   }
   try {
@@ -172,6 +169,59 @@ function nameDifference(
   stored: Account | Team | Key | undefined,
 ): string[] {
   return name === undefined || !stored || stored.name === name ? [] : ['name']
+}
+
+/** Members of an account, a team or a key that the seed names, and those of them that are stored otherwise. */
+export function seededMembers(
+  { accounts }: Config['seed'],
+  kind: 'account' | 'team' | 'key',
+  record: Account | Team | Key,
+): { readonly named: readonly string[]; readonly different: readonly string[] } {
+  const isOf = ({ id }: { readonly id: string }) => id === record.id
+  const names = (one: object) =>
+    Object.entries(one).flatMap(([name, value]) =>
+      name === 'id' || value === undefined ? [] : [name],
+    )
+  for (const { keys, teams, credits: _, ...account } of accounts) {
+    if (kind === 'account' && isOf(account)) {
+      return { named: names(account), different: accountDifferences(account, record as Account) }
+    }
+    const team = kind === 'team' && teams.find(isOf)
+    if (team) {
+      const different = teamDifferences(account.id, team, record as Team)
+      return { named: names(team), different }
+    }
+    const key = kind === 'key' && keys.find(isOf)
+    if (!key) continue
+    const { id: _id, name, secret, sha256, ...settings } = key
+    const different = differences(account.id, { name, secret, sha256 }, settings, record as Key)
+    return { named: ['secret', 'name', ...names(settings)], different }
+  }
+  return { named: [], different: [] }
+}
+
+type Seeded = Config['seed']['accounts'][number]
+
+function accountDifferences(
+  own: Omit<Seeded, 'id' | 'credits' | 'teams' | 'keys'>,
+  stored: Account | undefined,
+): string[] {
+  return [
+    ...nameDifference(own.name, stored),
+    ...changes(ACCOUNT_SETTINGS, toAccountChange(own), stored),
+  ]
+}
+
+function teamDifferences(
+  account: string,
+  own: Omit<Seeded['teams'][number], 'id'>,
+  stored: Team | undefined,
+): string[] {
+  return [
+    ...(stored?.account === account ? [] : ['account']),
+    ...nameDifference(own.name, stored),
+    ...changes(TEAM_SETTINGS, toTeamChange(own), stored),
+  ]
 }
 
 /** Members of a seeded key whose stored value is another one. The secret is compared by its hash. */

@@ -33,6 +33,7 @@ export const ALERT_KINDS = [
   'price_list.missing',
   'managed.invalid',
   'managed.behind',
+  'seed.differs',
 ] as const
 type AlertKind = (typeof ALERT_KINDS)[number]
 

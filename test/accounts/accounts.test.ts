@@ -527,7 +527,7 @@ describe('a change of an account', () => {
 describe('a rotation', () => {
   it('leaves the secret before for its time, and ends the one before that at once', async () => {
     const { accounts, clock, sha256, enter } = await setUpKey()
-    const second = await accounts.rotateKey('laptop', 60)
+    const second = await accounts.rotateKey('laptop', { overlap: 60 })
     const admitted = async (hash: string) => {
       const known = await accounts.find(hash)
       return known !== null && enter(known).ok
@@ -539,8 +539,8 @@ describe('a rotation', () => {
     clock.now += 1
     expect([await admitted(sha256), await admitted(secondHash)]).toEqual([false, true])
 
-    const third = await accounts.rotateKey('laptop', 60)
-    const fourth = await accounts.rotateKey('laptop', 0)
+    const third = await accounts.rotateKey('laptop', { overlap: 60 })
+    const fourth = await accounts.rotateKey('laptop', { overlap: 0 })
     const hashes = [secondHash, hashSecret(third.secret), hashSecret(fourth.secret)]
     expect(await Promise.all(hashes.map(admitted))).toEqual([false, false, true])
     expect(fourth.key).toMatchObject({ id: 'laptop', name: 'Laptop', start: expect.anything() })
@@ -550,7 +550,7 @@ describe('a rotation', () => {
     const { accounts, instance, sha256, enter } = await setUpKey()
     const other = instance()
     const cached = (await other.find(sha256))!
-    await accounts.rotateKey('laptop', 0)
+    await accounts.rotateKey('laptop', { overlap: 0 })
     expect(enter(cached)).toEqual({ ok: false, why: 'stale' })
     expect(await other.reload(sha256)).toBeNull()
   })
@@ -560,7 +560,9 @@ describe('a rotation', () => {
     const archived = await accounts.archiveKey('laptop')
     expect(archived).toMatchObject({ disabled: true, archivedAt: expect.any(Number) })
     expect(enter(known).ok).toBe(false)
-    await expect(accounts.rotateKey('laptop', 0)).rejects.toMatchObject({ status: 400 })
+    await expect(accounts.rotateKey('laptop', { overlap: 0 })).rejects.toMatchObject({
+      status: 400,
+    })
     await expect(accounts.changeKey('laptop', { disabled: false })).rejects.toMatchObject({
       status: 400,
     })

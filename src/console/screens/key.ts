@@ -141,7 +141,7 @@ function settingsOf(row: KeyRow): (readonly [string, Content])[] {
 function Warnings({ row }: { readonly row: KeyRow }) {
   if (!row.warnings || row.warnings.length === 0) return null
   return html`<${Notice} tone="warn">
-    <ul>${row.warnings.map((one) => html`<li key=${one}>${one}</li>`)}</ul>
+    <ul>${row.warnings.map((one) => html`<li key=${one.message}>${one.message}</li>`)}</ul>
   <//>`
 }
 

@@ -33,6 +33,7 @@ import {
 } from '../../errors/errors.ts'
 import { formatPico, parsePico, usdJson, type Pico } from '../../money/money.ts'
 import type { Settled } from '../../state/ledger/ledger.ts'
+import { accountNotices } from '../../gateway/notices.ts'
 import { limitsOf } from './limits.ts'
 import { zoneOf } from '../../accounts/limits.ts'
 import { ruleOf } from '../../state/ledger/zone.ts'
@@ -92,9 +93,16 @@ async function changeAccount(request: AdminRequest): Promise<Answer> {
   const { catalog } = request.runtime
   checkPriceList(catalog, settings.price_list)
   const change = withIds(catalog, toAccountChange({ name, disabled, ...settings }))
-  return changing(request, ofAccounts(request), 'update', async (condition) => ({
-    item: await request.runtime.accounts.changeAccount(request.id, change, condition),
-  }))
+  let before: Account | undefined
+  const view = (account: Account) => wholeAccount(request.runtime, account, before)
+  return changing(request, { ...ofAccounts(request), view }, 'update', async (condition) => {
+    const replaced = (former: Account) => {
+      before = former
+      condition.replaced?.(former)
+    }
+    const { accounts } = request.runtime
+    return { item: await accounts.changeAccount(request.id, change, { ...condition, replaced }) }
+  })
 }
 
 /** @throws InvalidRequest for a price list that is not configured */
@@ -267,17 +275,20 @@ function explain(error: unknown, reference: string): never {
   throw new InvalidRequest('invalid_value', message, { param: 'usd' })
 }
 
-async function wholeAccount(runtime: Runtime, account: Account) {
+/** @param before the account before a change */
+async function wholeAccount(runtime: Runtime, account: Account, before?: Account) {
   const { ledger, accounts, config } = runtime
   const zone = ruleOf(zoneOf(account, config.defaults))
   const [totals] = await ledger.balances([account.id], () => zone)
   const keys = await accounts.listKeys(account.id)
+  const limit_status = await limitsOf(runtime, { account })
   return accountView(
     account,
     totals!,
     {},
     {
-      limit_status: await limitsOf(runtime, { account }),
+      limit_status,
+      warnings: accountNotices(runtime, account, { status: limit_status, before }),
       keys: keys.map(({ id }) => id),
       key_count: keys.filter(({ archivedAt }) => archivedAt === undefined).length,
     },

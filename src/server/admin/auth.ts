@@ -21,7 +21,7 @@ import {
   sessionCookie,
   setSessionCookie,
 } from '../browser.ts'
-import type { How, OperatorRole } from './resources/session.ts'
+import { STRONG_LENGTH, type How, type OperatorRole } from './resources/session.ts'
 
 /** A token of the configuration. */
 export interface ConfiguredToken {
@@ -44,8 +44,6 @@ export const FIRST_TOKEN = 'admin'
 const MINUTE_MS = 60_000
 const FAILURES_OF_ADDRESS = 10
 const FAILURES_IN_ALL = 100
-/** Fewer characters can be guessed, so that guessing has to be slow. */
-export const STRONG_LENGTH = 16
 
 /** The tokens of a configuration; none means that there is no admin API. */
 export function tokensOf({ admin: { token, tokens } }: Pick<Config, 'admin'>): ConfiguredToken[] {

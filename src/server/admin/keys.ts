@@ -2,12 +2,12 @@ import { chainOf, limitsOf } from './limits.ts'
 import { leftOf, zoneOf } from '../../accounts/limits.ts'
 import { ruleOf } from '../../state/ledger/zone.ts'
 import { toKeyChange, type Key } from '../../accounts/stored.ts'
-import { isAllowed, withIds, MAX_CANDIDATES } from '../../models/allowlist.ts'
+import { withIds } from '../../models/allowlist.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { note, audited, changing } from './audit.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { requireJudge } from './policies.ts'
-import { keyChange, keySettings, newKey, rotation, keyView } from './resources/key.ts'
+import { keyChange, keySettings, newKey, rotation, rotationOf, keyView } from './resources/key.ts'
 import {
   bodyOf,
   idFromKey,
@@ -21,8 +21,7 @@ import {
   needs,
 } from './route.ts'
 import { lastUsed, lastUsedAt } from './views.ts'
-import { coverageWarnings } from '../../guard/policy-check.ts'
-import { policyWarnings, tighten } from '../../policy/policy.ts'
+import { keyNotices, type Act } from '../../gateway/notices.ts'
 
 export const keyRoutes: Routes = {
   '/accounts/:id/keys': { POST: needs('keys', createKey) },
@@ -66,7 +65,7 @@ async function createKey(request: AdminRequest): Promise<Answer> {
     after: keySettings(key),
   })
   const data = {
-    ...(await wholeKey(request.runtime, key)),
+    ...(await wholeKey(request.runtime, key, 'create')),
     ...(fromDefaults.length > 0 && { from_defaults: fromDefaults }),
   }
   return { status: 201, body: sha256 === undefined ? { data, key: secret } : { data } }
@@ -75,15 +74,7 @@ async function createKey(request: AdminRequest): Promise<Answer> {
 async function showKey({ runtime, id }: AdminRequest): Promise<Answer> {
   const key = await keyOf(runtime, id)
   const used = await lastUsed(runtime, [{ account: key.account, key: id }])
-  const chain = await chainOf(runtime, 'key', id)
-  const limit_status = await limitsOf(runtime, chain)
-  const data = {
-    ...(await wholeKey(runtime, key)),
-    last_used_at: lastUsedAt(used, id),
-    limit_status,
-    left: await leftOf(runtime.ledger, key.account, limit_status),
-    time_zone: zoneOf(chain.account, runtime.config.defaults) ?? 'UTC',
-  }
+  const data = { ...(await wholeKey(runtime, key)), last_used_at: lastUsedAt(used, id) }
   return { body: { data } }
 }
 
@@ -96,7 +87,9 @@ async function playKey(request: AdminRequest): Promise<Answer> {
   const { secret: token, expiresAt } = await runtime.credentials.playToken(played)
   const expires_at = new Date(expiresAt).toISOString()
   await note(request, { action: 'key.play', object: `key:${id}`, after: { expires_at } })
-  return { status: 201, body: { data: { token, expires_at } } }
+  const chain = { ...(await chainOf(runtime, 'key', id)), key }
+  const warnings = await keyNotices(runtime, chain, { act: 'play' })
+  return { status: 201, body: { data: { token, expires_at, warnings } } }
 }
 
 async function changeKey(request: AdminRequest): Promise<Answer> {
@@ -117,17 +110,17 @@ async function archiveKey(request: AdminRequest): Promise<Answer> {
 }
 
 async function rotateKey(request: AdminRequest): Promise<Answer> {
-  const { overlap } = read(rotation, await bodyOf(request))
-  return changing(request, ofKeys(request), 'rotate', async (condition) => {
-    const { key, secret } = await request.runtime.accounts.rotateKey(request.id, overlap, condition)
+  const wanted = rotationOf(read(rotation, await bodyOf(request)))
+  return changing(request, ofKeys(request, 'rotate'), 'rotate', async (condition) => {
+    const { key, secret } = await request.runtime.accounts.rotateKey(request.id, wanted, condition)
     return { item: key, status: 201, more: { key: secret } }
   })
 }
 
-const ofKeys = ({ runtime }: AdminRequest) => ({
+const ofKeys = ({ runtime }: AdminRequest, act?: Act) => ({
   kind: 'key',
   settings: audited(keySettings),
-  view: (key: Key) => wholeKey(runtime, key),
+  view: (key: Key) => wholeKey(runtime, key, act),
 })
 
 /** The settings of a key in their stored form, with the ids of models. */
@@ -150,41 +143,18 @@ async function keyOf({ accounts }: Runtime, id: string): Promise<Key> {
   return (await accounts.key(id)) ?? missing('key', id)
 }
 
-/** A key with its settings, and warnings about settings without effect. */
-async function wholeKey(runtime: Runtime, key: Key) {
-  const { timeZone } = runtime.config.defaults
-  const account = await runtime.accounts.account(key.account)
-  const zone = account ? zoneOf(account, { timeZone }) : undefined
-  const spend = await runtime.ledger.key(key.account, key.id, ruleOf(zone))
-  return { ...keyView(key, spend, {}), warnings: await warningsOf(key, runtime) }
-}
-
-async function warningsOf(
-  { models = [], denyModels = [], policy, expiresAt }: Key,
-  { catalog, guards }: Runtime,
-): Promise<string[]> {
-  const unknown = [...models, ...denyModels].filter(
-    (entry) =>
-      !catalog.get(entry) &&
-      !Object.hasOwn(catalog.naming.wildcards, entry) &&
-      catalog.all().every(({ id }) => !isAllowed([entry], id)),
-  )
-  return [
-    ...(expiresAt !== undefined && expiresAt <= Date.now()
-      ? [
-          `the key expired on ${new Date(expiresAt).toISOString().slice(0, 10)}: it is refused until expires_at is changed`,
-        ]
-      : []),
-    ...unknown.map((entry) => {
-      const several = catalog.candidates(entry)
-      if (several.length > 0) {
-        return `several models are called ${JSON.stringify(entry)}: ${several.slice(0, MAX_CANDIDATES).join(', ')}`
-      }
-      const meant = catalog.suggest(entry)
-      const hint = meant === undefined ? '' : `; did you mean ${JSON.stringify(meant)}?`
-      return `the catalog has no model ${JSON.stringify(entry)}${hint}`
-    }),
-    ...(policy ? await policyWarnings(policy) : []),
-    ...(await coverageWarnings(guards, tighten(policy, undefined))),
-  ]
+/** A key with its settings, and notices of what has no effect. */
+async function wholeKey(runtime: Runtime, key: Key, act?: Act) {
+  const { ledger, config } = runtime
+  const { team, account } = await chainOf(runtime, 'key', key.id)
+  const zone = zoneOf(account, config.defaults)
+  const spend = await ledger.key(key.account, key.id, ruleOf(zone))
+  const limit_status = await limitsOf(runtime, { key, team, account })
+  return {
+    ...keyView(key, spend, {}),
+    limit_status,
+    left: await leftOf(ledger, key.account, limit_status),
+    time_zone: zone ?? 'UTC',
+    warnings: await keyNotices(runtime, { key, team, account }, { status: limit_status, act }),
+  }
 }

@@ -1,10 +1,11 @@
 import { zoneOf } from '../../accounts/limits.ts'
-import type { Account } from '../../accounts/stored.ts'
+import type { Account, Key } from '../../accounts/stored.ts'
 import { ruleOf } from '../../state/ledger/zone.ts'
 import type { DirectoryView, ListedAccount, ListedKey } from '../../accounts/directory.ts'
 import type { ListedMoney } from '../../accounts/listed-money.ts'
 import { checkParameters, readLimit, wantsCsv, wrongQuery } from '../../errors/query.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
+import { keyNotices } from '../../gateway/notices.ts'
 import type { Pico } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { csvResponse } from './csv.ts'
@@ -109,14 +110,24 @@ async function keyRows(runtime: Runtime, some: readonly ListedKey[], now: number
     runtime,
     records.map(({ id, account }) => ({ account, key: id })),
   )
-  const zones = await zonesOf(runtime, new Set(records.map(({ account }) => account)))
+  const owners = await ownersOf(runtime, records)
+  const { defaults } = runtime.config
+  const zones = new Map(
+    [...owners.accounts].map(([id, one]) => [id, ruleOf(zoneOf(one, defaults))] as const),
+  )
   const spends = await Promise.all(
     records.map(({ id, account }) => ledger.key(account, id, zones.get(account))),
   )
-  return records.map((key, i) => {
-    const state = stateOf({ ...key, archived: key.archivedAt !== undefined }, now)
-    return { ...keyView(key, spends[i]!, { state }), last_used_at: lastUsedAt(used, key.id) }
-  })
+  return Promise.all(
+    records.map(async (key, i) => {
+      const state = stateOf({ ...key, archived: key.archivedAt !== undefined }, now)
+      const view = keyView(key, spends[i]!, { state })
+      const account = owners.accounts.get(key.account)
+      const team = key.team === undefined ? undefined : owners.teams.get(key.team)
+      const warnings = account ? await keyNotices(runtime, { key, team, account }) : []
+      return { ...view, last_used_at: lastUsedAt(used, key.id), warnings }
+    }),
+  )
 }
 
 function stateOf(
@@ -146,10 +157,15 @@ function totalsOf({ ledger, config }: Runtime, some: readonly Account[]) {
   )
 }
 
-/** The time zones of some accounts, as rules. */
-async function zonesOf({ accounts, config }: Runtime, ids: ReadonlySet<string>) {
-  const stored = await accounts.accountsOf([...ids])
-  return new Map(stored.map((one) => [one.id, ruleOf(zoneOf(one, config.defaults))]))
+/** The accounts and teams of some keys, by id. */
+async function ownersOf({ accounts }: Runtime, keys: readonly Key[]) {
+  const ofKeys = await accounts.accountsOf([...new Set(keys.map(({ account }) => account))])
+  const ids = new Set(keys.flatMap(({ team }) => (team === undefined ? [] : [team])))
+  const teams = await Promise.all([...ids].map((id) => accounts.team(id)))
+  return {
+    accounts: new Map(ofKeys.map((one) => [one.id, one])),
+    teams: new Map(teams.flatMap((one) => (one ? [[one.id, one] as const] : []))),
+  }
 }
 
 /** The states that a list shows; without a filter all but archived ones. */

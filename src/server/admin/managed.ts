@@ -11,6 +11,7 @@ import { readJson } from '../../endpoints/shared/body.ts'
 import { ConfigError, GatewayError, NotPossible, toErrorBody } from '../../errors/errors.ts'
 import { checkParameters } from '../../errors/query.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
+import { entryNotices } from '../../gateway/notices.ts'
 import { sealedNames, type ManagedEntry } from '../../gateway/managed-document.ts'
 import { EntriesChanged, type Applied, type Managed } from '../../gateway/managed.ts'
 import { manageablePlugins, withOption } from '../../gateway/manageable.ts'
@@ -21,7 +22,6 @@ import {
   managedRevert,
   type EntryAnswer,
   type ManagedAnswer,
-  type Notice,
   type PluginAnswer,
 } from './resources/managed.ts'
 import { moment } from './resources/settings.ts'
@@ -227,7 +227,7 @@ function entryIn(sections: Sections<ManagedEntry>, key: EntryKey): ManagedEntry 
 function entryView(gateway: Gateway, key: EntryKey, sections: Sections<ManagedEntry>): EntryAnswer {
   const [section, name] = partsOf(key)
   const entry = entryIn(sections, key)
-  const { managed } = gateway
+  const { managed, loaded } = gateway
   const shadow = entry ? shadowOf(managed, section, name) : undefined
   const leftOut = entry && managed.leftOut.get(key)
   return {
@@ -239,29 +239,10 @@ function entryView(gateway: Gateway, key: EntryKey, sections: Sections<ManagedEn
     changed_by: entry?.changed.by ?? '',
     shadowed_by: shadow ?? null,
     left_out: leftOut ?? null,
-    warnings: entry ? noticesOf(gateway, key, shadow, leftOut) : [],
+    warnings: entry
+      ? entryNotices(loaded.config, { noun: NOUNS[section], name, shadow, leftOut })
+      : [],
   }
-}
-
-function noticesOf(
-  { managed, loaded }: Gateway,
-  key: EntryKey,
-  shadow: string | undefined,
-  leftOut: string | undefined,
-): Notice[] {
-  const [section, name] = partsOf(key)
-  const object = `${NOUNS[section]}:${name}`
-  const notice = (code: string, message: string) => ({ code, object, member: null, message })
-  const isUnpriced = managed.base && loaded.config.unpriced?.some(({ id }) => id === name)
-  return [
-    ...(shadow === undefined
-      ? []
-      : [notice('managed.shadowed', `${shadow} has an entry of this name, which wins`)]),
-    ...(leftOut === undefined ? [] : [notice('managed.left_out', leftOut)]),
-    ...(section === 'models' && isUnpriced
-      ? [notice('model.unpriced', 'it is not served: no price list has it any more')]
-      : []),
-  ]
 }
 
 /** The file that has an entry of this name. */

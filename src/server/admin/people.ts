@@ -4,7 +4,8 @@ import { Forbidden, InvalidRequest, NotFound, ReadOnly } from '../../errors/erro
 import { checkParameters } from '../../errors/query.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { changing, note } from './audit.ts'
-import { FIRST_TOKEN, STRONG_LENGTH, tokensOf, type ConfiguredToken } from './auth.ts'
+import { tokenNotices } from '../../gateway/notices.ts'
+import { FIRST_TOKEN, tokensOf, type ConfiguredToken } from './auth.ts'
 import { newToken, tokenChange, type SessionAnswer, type TokenAnswer } from './resources/session.ts'
 import { moment, momentOrNull } from './resources/settings.ts'
 import {
@@ -116,7 +117,6 @@ function tokenSettings({ name, role, expiresAt }: StoredToken) {
 
 function tokenView(token: StoredToken): TokenAnswer {
   const { id, name, role, start, createdAt, createdBy, expiresAt, usedAt, revision } = token
-  const isPast = expiresAt !== undefined && expiresAt <= Date.now()
   return {
     id,
     name,
@@ -128,7 +128,7 @@ function tokenView(token: StoredToken): TokenAnswer {
     expires_at: momentOrNull(expiresAt),
     used_at: momentOrNull(usedAt),
     revision,
-    warnings: isPast ? ['the token has expired: it is refused until expires_at is changed'] : [],
+    warnings: tokenNotices(id, token),
   }
 }
 
@@ -144,10 +144,7 @@ function configuredView({ name, role, token }: ConfiguredToken, isMade: boolean)
     expires_at: null,
     used_at: null,
     revision: null,
-    warnings:
-      token.length < STRONG_LENGTH
-        ? [`token.weak: it has fewer than ${STRONG_LENGTH} characters, so that it can be guessed`]
-        : [],
+    warnings: tokenNotices(FILE + name, {}, token),
   }
 }
 

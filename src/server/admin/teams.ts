@@ -1,4 +1,5 @@
 /** Teams: keys of one account with limits, models and a switch in common. */
+import { teamNotices } from '../../gateway/notices.ts'
 import { limitsOf } from './limits.ts'
 import { toTeamChange, type Account, type Key, type Team } from '../../accounts/stored.ts'
 import { withIds } from '../../models/allowlist.ts'
@@ -123,5 +124,6 @@ async function wholeTeam(runtime: Runtime, team: Team) {
   const account = await accountOf(runtime, team.account)
   const keys = await runtime.accounts.listKeys(team.account)
   const limit_status = await limitsOf(runtime, { team, account })
-  return { ...(await rowOf(runtime, team, account, keys)), limit_status }
+  const warnings = teamNotices(runtime, { team, account }, { status: limit_status })
+  return { ...(await rowOf(runtime, team, account, keys)), limit_status, warnings }
 }

@@ -18,12 +18,12 @@ import type { Gateway } from '../../gateway/gateway.ts'
 import { withIds } from '../../models/allowlist.ts'
 import { change, invite } from '../admin/members.ts'
 import { audited, changing, note } from '../admin/audit.ts'
-import { KEY_SETTINGS, keySettings, keyView, rotation } from '../admin/resources/key.ts'
+import { KEY_SETTINGS, keySettings, keyView, rotation, rotationOf } from '../admin/resources/key.ts'
 import { invitation, memberChange, memberView } from '../admin/resources/member.ts'
 import { bodyOf, moment, name } from '../admin/resources/settings.ts'
 import { bodyOf as requestBody, missing, read, readNew, type Answer } from '../admin/route.ts'
 import { requireKnownHost } from '../browser.ts'
-import { placeOf, placeRoutes } from './place.ts'
+import { placeOf, placeRoutes, type Place } from './place.ts'
 import { addMemberSession, memberSession, type Handler, type MemberRequest } from './session.ts'
 
 const REQUESTS_A_MINUTE = 120
@@ -132,7 +132,7 @@ async function createKey(request: MemberRequest): Promise<Answer> {
       const message = `You have ${live.length} keys, and ${most} are the most: archive one first.`
       throw new Forbidden('forbidden', message)
     }
-    requireWithin(key, undefined, newKeys, runtime.config.defaults.limits)
+    withinPlace(runtime, place)(key)
   }
   const { key, secret } = await runtime.accounts.createKey(account, init, actor.id, permits)
   await note(request, { action: 'key.create', object: `key:${key.id}`, after: keySettings(key) })
@@ -149,15 +149,11 @@ async function changeKey(request: MemberRequest): Promise<Answer> {
     throw new Forbidden('forbidden', 'This key was not disabled by you: ask for it to be enabled.')
   }
   const wanted = withIds(runtime.catalog, toKeyChange({ name, disabled, ...settings }))
-  const place = await placeOf(runtime, member)
-  const { newKeys } = place.team ?? place.account
-  const usual = runtime.config.defaults.limits
-  return changing(request, ofKeys(request), 'update', async (condition) => {
-    const permits = (next: Key, before: Key) => {
-      if (!isDisabling) requireWithin(next, before, newKeys, usual)
-    }
-    return { item: await runtime.accounts.changeKey(key.id, wanted, { ...condition, permits }) }
-  })
+  // Who manages may disable a key that is wider.
+  const permits = isDisabling ? () => {} : withinPlace(runtime, await placeOf(runtime, member))
+  return changing(request, ofKeys(request), 'update', async (condition) => ({
+    item: await runtime.accounts.changeKey(key.id, wanted, { ...condition, permits }),
+  }))
 }
 
 async function archiveKey(request: MemberRequest): Promise<Answer> {
@@ -168,13 +164,21 @@ async function archiveKey(request: MemberRequest): Promise<Answer> {
 }
 
 async function rotateKey(request: MemberRequest): Promise<Answer> {
+  const { runtime, member } = request
   const { id } = await ownKeyOf(request)
-  const { overlap } = read(rotation, await requestBody(request))
+  const wanted = rotationOf(read(rotation, await requestBody(request)))
+  const permits = withinPlace(runtime, await placeOf(runtime, member))
   return changing(request, ofKeys(request), 'rotate', async (condition) => {
-    const { key, secret } = await request.runtime.accounts.rotateKey(id, overlap, condition)
+    const { key, secret } = await runtime.accounts.rotateKey(id, wanted, { ...condition, permits })
     return { item: key, status: 201, more: { key: secret } }
   })
 }
+
+/** Refuses a key that is wider than its place allows. */
+const withinPlace =
+  ({ config }: MemberRequest['runtime'], { team, account }: Place) =>
+  (next: Key, before?: Key) =>
+    requireWithin(next, before, (team ?? account).newKeys, config.defaults.limits)
 
 async function playKey(request: MemberRequest): Promise<Answer> {
   const { runtime, actor } = request

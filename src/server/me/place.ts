@@ -118,7 +118,7 @@ async function holderOf({ runtime, member }: MemberRequest): Promise<Holder> {
   return { account: member.account, keys: ids.length > 0 ? ids : ['key_none'] }
 }
 
-interface Place {
+export interface Place {
   readonly account: Account
   /** Absent for members of the account itself. */
   readonly team?: Team | undefined

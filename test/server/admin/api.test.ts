@@ -838,7 +838,12 @@ describe('keys', () => {
         'the catalog has no model "mock/ecco"; did you mean "mock/echo"?',
         'the catalog has no model "acme/*"',
         'the catalog has no model "missing"',
-      ],
+      ].map((message) => ({
+        code: 'models.unknown',
+        object: `key:${id}`,
+        member: 'models',
+        message,
+      })),
     })
   })
 
@@ -860,8 +865,8 @@ describe('keys', () => {
     const stored = ['mock/sol', 'mock/echo', 'mock/tools', 'mock/free', 'sol']
     const made = await ask('POST', '/accounts/acme/keys', { name: 'x', models })
     expect(made.json.data.models).toEqual(stored)
-    expect(made.json.data.warnings).toEqual([
-      'several models are called "sol": mock/sol, other/sol',
+    expect(made.json.data.warnings).toMatchObject([
+      { code: 'models.ambiguous', message: 'several models are called "sol": mock/sol, other/sol' },
     ])
     const changed = await ask('PATCH', `/keys/${made.json.data.id}`, { models: ['assistant'] })
     expect(changed.json.data).toMatchObject({ models: ['mock/sol'], warnings: [] })
@@ -871,24 +876,31 @@ describe('keys', () => {
   })
 
   it('warn that a key has expired, when it is made, changed and rotated', async () => {
-    const warnings = ['the key expired on 2020-01-01: it is refused until expires_at is changed']
+    const message = 'the key expired on 2020-01-01: it is refused until expires_at is changed'
+    const expired = { code: 'key.expired', member: 'expires_at', message }
+    const idle = { code: 'key.rotation_idle' }
     const past = { expires_at: '2020-01-01T00:00:00Z' }
     const path = `/accounts/${await newAccount('5')}/keys`
     const made = await post(path, { name: 'past', ...past })
-    expect([made.status, made.json.data.warnings]).toEqual([201, warnings])
+    expect([made.status, made.json.data.warnings]).toMatchObject([201, [expired]])
     const rotated = await post(`/keys/${made.json.data.id}/rotate`, {})
-    expect([rotated.status, rotated.json.data.warnings]).toEqual([201, warnings])
+    expect([rotated.status, rotated.json.data.warnings]).toMatchObject([201, [expired, idle]])
+    const renewed = await post(`/keys/${made.json.data.id}/rotate`, { expires_at: null })
+    expect([renewed.status, renewed.json.data.warnings]).toEqual([201, []])
     const later = await patch(`/keys/${made.json.data.id}`, { expires_at: null })
     expect(later.json.data.warnings).toEqual([])
     const changed = await patch(`/keys/${made.json.data.id}`, past)
-    expect([changed.status, changed.json.data.warnings]).toEqual([200, warnings])
+    expect([changed.status, changed.json.data.warnings]).toMatchObject([200, [expired]])
+    const [row] = (await get(`/keys?q=${made.json.data.id}`)).json.data
+    expect(row.warnings).toMatchObject([expired])
   })
 
   it('warn of rules that no guard enforces', async () => {
     const guard = { model: 'mock/echo', onBlock: 'error' }
     const policy = { version: 1, scope: 'Gardens.', bannedPatterns: ['secret plan'], guard }
     const answer = await post(`/accounts/${await newAccount('5')}/keys`, { name: 'kiosk', policy })
-    expect(answer.json.data.warnings).toEqual([
+    const messages = answer.json.data.warnings.map((one: any) => one.message)
+    expect(messages).toEqual([
       'nothing on this gateway looks after mock/echo: calls with this key will be refused',
       'nothing on this gateway judges the scope: the model is told about it, no more',
     ])

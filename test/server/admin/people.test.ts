@@ -120,7 +120,7 @@ describe('a stored token', () => {
     }
     const past = { name: 'past', role: 'admin', expires_at: '2020-01-01' }
     const made = await ask('POST', '/tokens', past)
-    expect(made.json.data.warnings).toEqual([expect.stringContaining('has expired')])
+    expect(made.json.data.warnings).toMatchObject([{ code: 'token.expired' }])
     expect((await gateway.ask('GET', '/admin/status', { key: made.json.token })).status).toBe(401)
     const { data } = (await ask('GET', '/tokens')).json
     expect(data.map((one: any) => [one.id, one.source, one.warnings.length])).toEqual([

@@ -27,6 +27,7 @@ import {
   type Settings,
   changedView,
   type Changed,
+  type Notice,
 } from './settings.ts'
 
 export const ACCOUNT_SETTINGS = {
@@ -223,6 +224,8 @@ export interface AccountAnswer extends ReturnType<typeof accountView<object, obj
   readonly key_count?: number
   /** Only of a single account. */
   readonly limit_status?: readonly Limit[]
+  /** Settings without the effect that was meant; only of a single account. */
+  readonly warnings?: readonly Notice[]
   /** Ids; only of a single account. */
   readonly keys?: readonly string[]
 }

@@ -32,6 +32,7 @@ import {
   type Changed,
   type ChangedSettings,
   type GivenSettings,
+  type Notice,
   type KeptSettings,
   type Settings,
 } from './settings.ts'
@@ -187,10 +188,19 @@ export const keyChange = v.strictObject({
   ...bodyOf(KEY_SETTINGS),
 })
 
-/** `POST /keys/:id/rotate`: for how many seconds the previous secret still works. */
+/** `POST /keys/:id/rotate`: for how many seconds the previous secret still works, and a new end of the key; null for none. */
 export const rotation = v.strictObject({
   overlap: v.optional(whole(0, 2_592_000, ' of seconds'), 86_400),
+  expires_at: v.nullish(momentText),
 })
+
+/** A rotation as the record has it. */
+export function rotationOf({ overlap, expires_at }: v.InferOutput<typeof rotation>) {
+  return {
+    overlap,
+    expiresAt: typeof expires_at === 'string' ? Date.parse(expires_at) : expires_at,
+  }
+}
 
 export const KEY_COLUMNS = [
   'id',
@@ -281,8 +291,8 @@ export interface KeyAnswer extends ReturnType<typeof keyView<object>> {
   readonly left?: Left | null
   /** Of its account, in which its windows turn; only of a single key. */
   readonly time_zone?: string
-  /** Settings without effect; only of a single key. */
-  readonly warnings?: readonly string[]
+  /** Settings without the effect that was meant. */
+  readonly warnings?: readonly Notice[]
 }
 
 /** `GET /v1/key`: a key for its holder. */

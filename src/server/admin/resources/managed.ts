@@ -1,7 +1,7 @@
 /** Vendors, models, search engines and sinks that are set up at run time. */
 import * as v from 'valibot'
 import type { OptionField } from '../../../plugin/fields.ts'
-import { flag, text, whole } from './settings.ts'
+import { type Notice, flag, text, whole } from './settings.ts'
 
 const SECTION = 'one of providers, models, engines, sinks'
 const REVISION = ' of a revision'
@@ -45,15 +45,6 @@ export type Draft = v.InferOutput<typeof draft>
 
 /** `POST /models/:id/test`. */
 export const modelTest = v.strictObject({ deployment: v.optional(text(500)) })
-
-/** A setting without the effect that was meant. */
-export interface Notice {
-  readonly code: string
-  /** What it is about, such as `provider:openai`. */
-  readonly object: string
-  readonly member: string | null
-  readonly message: string
-}
 
 /** One entry; a secret of it is `{"set": true}`. */
 export interface EntryAnswer {

@@ -1,7 +1,10 @@
 /** Operators: their roles and rights, sessions of the console, tokens of the admin API, and tokens to call as a key. */
 import * as v from 'valibot'
 import type { Right } from './rights.ts'
-import { momentText } from './settings.ts'
+import { momentText, type Notice } from './settings.ts'
+
+/** The least length of a token of the configuration that cannot be guessed. */
+export const STRONG_LENGTH = 16
 
 export type OperatorRole = 'admin' | 'operator' | 'billing' | 'viewer'
 
@@ -41,7 +44,7 @@ export interface TokenAnswer {
   /** The last use, exact to the hour. */
   readonly used_at: string | null
   readonly revision: number | null
-  readonly warnings: readonly string[]
+  readonly warnings: readonly Notice[]
 }
 
 export type How = 'token' | 'link' | 'oidc' | 'invitation' | 'key' | 'proxy'

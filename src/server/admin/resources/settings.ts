@@ -73,6 +73,15 @@ export interface Changed {
   readonly by: string
 }
 
+/** A setting without the effect that was meant. */
+export interface Notice {
+  readonly code: string
+  /** What it is about, such as `provider:openai`. */
+  readonly object: string
+  readonly member: string | null
+  readonly message: string
+}
+
 export function changedView(changed: Changed | undefined) {
   return changed ? { at: moment(changed.at), by: changed.by } : null
 }
