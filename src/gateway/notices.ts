@@ -205,18 +205,16 @@ function lifeOf({ expiresAt, disabled, archivedAt }: Key, account: Account, act?
 
 /** Limits whose window has used them up. */
 function reachedOf(kind: 'key' | 'team' | 'account', status: readonly Limit[] = []): Told[] {
-  return status
-    .filter(({ source, window }) => source === kind && window !== null && window !== 'minute')
-    .filter(({ used, value }) => Number(used) >= Number(value))
-    .map(({ limit, unit, used, value, resets_at }) => {
-      const until = resets_at === null ? 'until it is raised or reset' : `until ${resets_at}`
-      const shown = unit === 'usd' ? `${used} of ${value} USD` : `${used} of ${value} ${unit}`
-      return [
-        'cap.reached',
-        'limits',
-        `the limit ${limit} is reached, with ${shown}: calls are refused ${until}`,
-      ]
-    })
+  return status.flatMap(({ limit, source, unit, window, used, value, resets_at }): Told[] => {
+    if (source !== kind || window === null || window === 'minute') return []
+    // An amount may be an object that only JSON prints.
+    const counted = JSON.stringify(used)
+    if (Number(counted) < Number(value)) return []
+    const until = resets_at === null ? 'until it is raised or reset' : `until ${resets_at}`
+    const shown = `${counted} of ${value} ${unit === 'usd' ? 'USD' : unit}`
+    const message = `the limit ${limit} is reached, with ${shown}: calls are refused ${until}`
+    return [['cap.reached', 'limits', message]]
+  })
 }
 
 /** Limits that a lower one of the team or of the account makes idle. */

@@ -401,6 +401,11 @@ export class Metrics {
     name: 'sluicegate_audit_failures_total',
     help: 'Changes that are missing in the audit log.',
   })
+  readonly #operatorCalls = new Counter({
+    name: 'sluicegate_operator_calls_total',
+    help: 'Tests of models by operators, which no account pays.',
+    labels: ['result'],
+  })
   readonly #faults = new Counter({
     name: 'sluicegate_faults_total',
     help: 'Errors that no call received.',
@@ -501,6 +506,11 @@ export class Metrics {
     this.#logQueries.observe(seconds)
   }
 
+  /** An operator has tested a model. @param result `ok` or `failed` */
+  operatorCalled(result: string): void {
+    this.#operatorCalls.add(1, result)
+  }
+
   auditFailed(): void {
     this.#auditFailures.add(1)
   }
@@ -541,6 +551,7 @@ export class Metrics {
       this.#faults,
       this.#adminRequests,
       this.#auditFailures,
+      this.#operatorCalls,
       this.#logQueries,
       this.#dropped,
       this.#late,

@@ -61,7 +61,7 @@ export interface EndedCall {
   readonly user: string | null
   readonly gateway: string | null
   /** `play`: an operator called as the key. */
-  readonly origin: 'api' | 'play'
+  readonly origin: 'api' | 'play' | 'test'
   /** Hash of the session that the client named. */
   readonly session: string | null
   readonly agent: string | null

@@ -157,7 +157,7 @@ describe('the seed of a configuration', () => {
     const changed = { ...cap, spend_cap: { usd: '2', scope: 'day' }, rpm_limit: 3 }
     await gateway!.reload(loaded({ ...MOCK_CONFIG, ...seedOf([key(two.secret, changed)], 'Ada') }))
     await seed(gateway!, TERMINAL)
-    expect(lines.filter((line) => line.startsWith('seed:'))).toEqual([
+    expect(lines.filter((line) => String(line).startsWith('seed:'))).toEqual([
       expect.stringContaining('account "me" differs from the store in name; the store is used'),
       expect.stringMatching(
         /key "laptop" differs from the store in secret, .*rpm_limit.*; the store/,

@@ -64,7 +64,7 @@ export function callOfRow(row: EarlierRow): KnownCall {
     tag: text('tag'),
     user: text('user'),
     gateway: text('gateway'),
-    origin: text('origin') === 'play' ? 'play' : 'api',
+    origin: (['play', 'test'] as const).find((one) => one === text('origin')) ?? 'api',
     session: text('session'),
     agent: text('agent'),
     attempts: listOf('attempts', ';').flatMap(attemptIn),

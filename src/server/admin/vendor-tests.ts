@@ -17,6 +17,7 @@ import { packageVersion } from '../../gateway/version.ts'
 import { inTime } from '../../lifetime/scope.ts'
 import type { Catalog, Model } from '../../models/catalog.ts'
 import { formatPico, priceUsage, type Pico, type UsageLine } from '../../money/money.ts'
+import { quantitiesOf } from '../../observe/record.ts'
 import { scrub } from '../../observe/vendor-message.ts'
 import type { Host, OfferedModel, Provider, Usage } from '../../plugin.ts'
 import { requestId } from '../../state/ids.ts'
@@ -194,19 +195,58 @@ async function testModel(request: AdminRequest): Promise<Answer> {
       `A model of the kind ${model.modality} is not tested here. Use the playground.`,
     )
   }
-  return trial(request, `model:${model.id}`, async (signal, beganAt) => {
-    const { lines, asked } = await smallestCall(request, own, signal)
-    const cost: Pico = lines.reduce((sum, line) => sum + priceUsage([line]).cost, 0n)
-    runtime.metrics.guard.spent('operator', cost)
+  const began = { at: Date.now(), ms: performance.now() }
+  let made: Smallest | undefined
+  const answer = await trial(request, `model:${model.id}`, async (signal, beganAt) => {
+    made = await smallestCall(request, own, signal)
     return {
       ok: true,
       message: null,
       first_part_ms: Math.round(performance.now() - beganAt),
-      deployment: asked,
-      usage: lines.map(({ usage }) => usage),
-      cost_usd: formatPico(cost),
+      deployment: made.asked,
+      usage: made.lines.map(({ usage }) => usage),
+      cost_usd: formatPico(costOf(made)),
       class: null,
     }
+  })
+  remember(request, own, began, made)
+  return answer
+}
+
+interface Smallest {
+  readonly lines: readonly UsageLine[]
+  /** The deployment that was asked. */
+  readonly asked: string
+}
+
+const costOf = ({ lines }: Smallest): Pico =>
+  lines.reduce((sum, line) => sum + priceUsage([line]).cost, 0n)
+
+/** Writes a test of a model into the request log, as a call that no account has made. */
+function remember(
+  { runtime }: AdminRequest,
+  { id: model, deployments }: Model,
+  began: { readonly at: number; readonly ms: number },
+  made: Smallest | undefined,
+): void {
+  const total_ms = Math.round(performance.now() - began.ms)
+  runtime.metrics.operatorCalled(made ? 'ok' : 'failed')
+  if (made) runtime.metrics.guard.spent('operator', costOf(made))
+  const usage = made?.lines[0]?.usage
+  runtime.requests?.add({
+    id: requestId(),
+    at: new Date(began.at).toISOString(),
+    method: 'POST',
+    endpoint: '/admin/models/:id/test',
+    origin: 'test',
+    model,
+    deployment: made?.asked ?? deployments[0]!.id,
+    status: made ? 200 : 502,
+    outcome: made ? 'completed' : 'failed',
+    times: { total_ms },
+    usage: quantitiesOf(usage, undefined),
+    ...(made && { cost_usd: formatPico(costOf(made)) }),
+    gateway: runtime.gatewayId,
   })
 }
 
@@ -214,7 +254,7 @@ async function smallestCall(
   request: AdminRequest,
   model: Model,
   signal: AbortSignal,
-): Promise<{ readonly lines: readonly UsageLine[]; readonly asked: string }> {
+): Promise<Smallest> {
   const { runtime } = request
   const [first] = model.deployments
   if (model.modality === 'chat') {

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { builtInPlugins } from '../../../src/gateway/plugin-code.ts'
 import { manageablePlugins } from '../../../src/gateway/manageable.ts'
+import { eventually } from '../../_wait.ts'
 import { json, startUpstream } from '../../upstream.ts'
 import { managing, model, PLANTED, provider, vendor } from '../../gateway/_managed.ts'
 
@@ -87,6 +88,21 @@ describe('a model', () => {
     upstream.answer(json({ error: { message: 'no' } }, 500))
     const failed = await gateway.admin('POST', `/models/${encodeURIComponent('acme/one')}/test`, {})
     expect(failed.data).toMatchObject({ ok: false })
+    await eventually(async () => {
+      const { data: rows } = await gateway.admin('GET', '/requests?origin=test')
+      expect(rows).toMatchObject([
+        { origin: 'test', account_id: null, model: 'acme/one', status: 502, outcome: 'failed' },
+        {
+          origin: 'test',
+          account_id: null,
+          deployment: 'acme/one',
+          status: 200,
+          cost_usd: 0.000005,
+        },
+      ])
+    })
+    const metrics = gateway.gateway.runtime.metrics.text()
+    expect(metrics).toContain('sluicegate_operator_calls_total{result="ok"} 1')
   })
 })
 
