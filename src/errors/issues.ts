@@ -119,25 +119,66 @@ const PLAIN_PARAMETERS: ReadonlySet<string> = new Set([
  * path that may be keys, such as those of incoming webhooks.
  */
 export function maskedAddress(text: string): string {
+  return withoutSecretParts(text, () => {})
+}
+
+/** The parts of an address that {@link maskedAddress} hides, but plain words: those stand in other texts too. */
+function secretParts(text: string): string[] {
+  const parts: string[] = []
+  withoutSecretParts(text, (part, name = '') => {
+    if (namesSecret(name) || !/^[a-z]{0,15}$/i.test(part)) parts.push(part)
+  })
+  return parts
+}
+
+/** @param hide gets each part that is hidden, with the name of its parameter */
+function withoutSecretParts(text: string, hide: (part: string, name?: string) => void): string {
   const parts = /^([a-z][a-z\d+.-]*:\/\/)([^/?#]*)([^?#]*)(\?[^#]*)?(#.*)?$/is.exec(text)
   if (!parts) return text
   const [, scheme = '', authority = '', path = '', query, fragment] = parts
-  const host = authority.replace(/^.*@/s, `${HIDDEN}@`)
-  const services = path.indexOf('/services/')
-  const segments = path.split('/').map((segment, index) => {
-    const isBehind = services >= 0 && path.split('/').indexOf('services') < index
-    return segment !== '' && (isBehind || isKeyLike(segment)) ? HIDDEN : segment
+  const hidden = (part: string, name?: string) => {
+    hide(part, name)
+    return HIDDEN
+  }
+  const host = authority.replace(/^(.*)@/s, (_, user: string) => {
+    const colon = user.indexOf(':')
+    if (colon >= 0) hide(user.slice(colon + 1), 'password')
+    return `${hidden(user)}@`
+  })
+  const segments = path.split('/')
+  const services = segments.indexOf('services')
+  const shown = segments.map((segment, index) => {
+    const isBehind = services >= 0 && services < index
+    return segment !== '' && (isBehind || isKeyLike(segment)) ? hidden(segment) : segment
   })
   const parameters = query
     ?.slice(1)
     .split('&')
     .map((pair) => {
       const [name = '', ...value] = pair.split('=')
-      if (value.length === 0) return isKeyLike(name) ? HIDDEN : name
-      return PLAIN_PARAMETERS.has(name.toLowerCase()) ? pair : `${name}=${HIDDEN}`
+      if (value.length === 0) return isKeyLike(name) ? hidden(name) : name
+      return PLAIN_PARAMETERS.has(name.toLowerCase())
+        ? pair
+        : `${name}=${hidden(value.join('='), name)}`
     })
   const asked = parameters ? `?${parameters.join('&')}` : ''
-  return `${scheme}${host}${segments.join('/')}${asked}${fragment === undefined ? '' : `#${HIDDEN}`}`
+  const end = fragment === undefined ? '' : `#${hidden(fragment.slice(1))}`
+  return `${scheme}${host}${shown.join('/')}${asked}${end}`
+}
+
+/** The secret parts of all addresses among some settings. */
+export function secretsInAddresses(value: unknown): string[] {
+  if (typeof value === 'string') return secretParts(value).flatMap((part) => [part, decoded(part)])
+  if (typeof value !== 'object' || value === null) return []
+  return Object.values(value).flatMap(secretsInAddresses)
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
 }
 
 const HIDDEN = '[secret]'

@@ -9,7 +9,7 @@ import { AnswerStorage } from '../answers/storage.ts'
 import { Labels } from '../accounts/labels.ts'
 import type { LoadedConfig, Config } from '../config/config.ts'
 import { proxySecrets } from '../config/network.ts'
-import { secretsIn } from '../errors/issues.ts'
+import { secretsIn, secretsInAddresses } from '../errors/issues.ts'
 import { Routing } from '../models/routing.ts'
 import { Unserved } from '../models/unserved.ts'
 import { HoldEstimator } from '../money/holds.ts'
@@ -200,7 +200,12 @@ export function secretsOf({
   // The models of a wildcard, of which there may be thousands, have what the wildcard has.
   const written = Object.entries(config.models).filter(([, model]) => model.wildcard === undefined)
   const value = { ...config, models: Object.fromEntries(written) }
-  return [...secretsIn({ path: [], value, secrets }), ...proxySecrets(config, network)]
+  const { providers, search, sinks, guards, log, state, egress } = config
+  return [
+    ...secretsIn({ path: [], value, secrets }),
+    ...secretsInAddresses({ providers, search, sinks, guards, log, state, egress }),
+    ...proxySecrets(config, network),
+  ]
 }
 
 /** Place of the log: gateways that share a ledger share a log, in the same Redis where the log has none of its own. */

@@ -1,6 +1,7 @@
 /** Log events of an attempt at a deployment that failed, or that has recovered it. */
 import type { SentRequest } from '../lifetime/scope.ts'
 import { connectionText, UpstreamFailure } from '../errors/errors.ts'
+import { maskedAddress } from '../errors/issues.ts'
 import type { Deployment } from '../models/catalog.ts'
 import { concernsOperator } from '../models/routing.ts'
 import { logEvent } from '../observe/events.ts'
@@ -99,10 +100,10 @@ function answerOf(sent: SentRequest | undefined) {
   }
 }
 
-/** The origin and path of an address. */
+/** The origin and path of an address, without what may be a key. */
 function withoutQuery(url: string): string | undefined {
   const parsed = URL.parse(url)
-  return parsed ? `${parsed.origin}${parsed.pathname}` : undefined
+  return parsed ? maskedAddress(`${parsed.origin}${parsed.pathname}`) : undefined
 }
 
 /** Why an attempt failed: the words of the vendor without credentials and long quotations, or why there was no connection. */
