@@ -119,6 +119,7 @@ export class Members {
     }
     await this.#records.create(`member:${member.id}`, member)
     await this.#records.add(`members:${account}`, member.id)
+    await this.#records.add('members', member.id)
     if (identity) await this.#records.add(identity.key, member.id)
     if (email) await this.#records.add(emailKey(email), member.id)
     // A person who signs in twice at once is one member: both requests make the same.
@@ -181,9 +182,9 @@ export class Members {
     return /^mem_[a-z0-9]{1,60}$/i.test(id) ? this.#records.get<Member>(`member:${id}`) : undefined
   }
 
-  /** The members of an account with those of its teams, or of one team, oldest first. */
-  async list({ account, team }: Place): Promise<readonly Member[]> {
-    const all = await this.#ofIndex(`members:${account}`)
+  /** The members of an account with those of its teams, or of one team, oldest first; without a place all of the gateway. */
+  async list({ account, team }: Partial<Place> = {}): Promise<readonly Member[]> {
+    const all = await this.#ofIndex(account === undefined ? 'members' : `members:${account}`)
     return team === undefined ? all : all.filter((one) => one.team === team)
   }
 
@@ -229,6 +230,7 @@ export class Members {
     condition.replaced?.(member)
     await this.#records.del(`member:${id}`)
     await this.#records.drop(`members:${member.account}`, id)
+    await this.#records.drop('members', id)
     await this.#stop(member, by, keepsKeys)
     return member
   }

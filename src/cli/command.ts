@@ -23,7 +23,7 @@ export interface Arguments {
 }
 
 /** What an argument can name by id, name, beginning or secret. */
-export type Kind = 'account' | 'key' | 'team' | 'token' | 'session' | 'alert'
+export type Kind = 'account' | 'key' | 'team' | 'token' | 'session' | 'alert' | 'member'
 
 export interface Command {
   readonly name: string

@@ -14,6 +14,7 @@ const LISTS: Readonly<Partial<Record<Kind, string>>> = {
   team: '/teams',
   token: '/tokens',
   session: '/sessions',
+  member: '/members',
   alert: '/alerts',
 }
 

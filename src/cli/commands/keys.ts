@@ -10,6 +10,7 @@ import {
   ownerPath,
   settingsIn,
   withQuery,
+  momentIn,
 } from '../settings.ts'
 import { limitsText } from '../shown.ts'
 
@@ -109,13 +110,19 @@ export const KEYS: Group = {
           time: 'length',
           help: 'how long the secret before works, such as 7d (default: 1d)',
         },
+        expires: {
+          value: 'date',
+          time: 'later',
+          help: 'a new end of the key, such as 30d; "none" removes it',
+        },
       },
       example: 'keys rotate laptop --overlap 7d',
-      ask: ({ text: { overlap } }, path) => [
-        'POST',
-        `${path}/rotate`,
-        { overlap: overlap === undefined ? undefined : Number(overlap) },
-      ],
+      ask: (args, path) => {
+        const { overlap } = args.text
+        const expires_at = momentIn(args, 'expires')
+        const body = { overlap: overlap === undefined ? undefined : Number(overlap), expires_at }
+        return ['POST', `${path}/rotate`, body]
+      },
       show: (answer) => {
         const { until } = answer.data.previous_secret
         const sentence = `${changed('Key', 'rotated')(answer)}The former secret works until ${until}.\n`

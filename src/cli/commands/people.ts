@@ -1,4 +1,4 @@
-/** Commands over people: tokens of the admin API, and sessions. */
+/** Commands over people: tokens of the admin API, sessions, and members of accounts. */
 import { asked, calledOf, cardOf, changed, list, secretBelow, whole } from '../asked.ts'
 import { CommandError, type Group } from '../command.ts'
 import { momentIn, required, withQuery } from '../settings.ts'
@@ -13,6 +13,13 @@ const SUBJECT = {
   help: 'only those of one actor, such as token:tok_0123456789abcdef',
 } as const
 const ROLES = 'admin, operator, billing or viewer'
+
+const ofMember = { arguments: ['member'], of: 'member' } as const
+
+/** A sentence with the link of an invitation below it. */
+function linkBelow(sentence: string, { link, expires_at }: any): string {
+  return `${sentence}The link works once, until ${expires_at}:\n\n  ${link}\n`
+}
 
 export const PEOPLE: Group = {
   name: 'People',
@@ -101,6 +108,69 @@ export const PEOPLE: Group = {
         return ['DELETE', session === undefined ? all : `/sessions${path}`]
       },
       show: ({ data }) => `Sessions that have ended: ${data.ended.length}.\n`,
+    }),
+    asked('members list', 'List the members of all accounts, or of one.', {
+      options: {
+        account: { value: 'id', help: 'only those of this account and its teams' },
+        team: { value: 'id', help: 'only those of this team' },
+      },
+      ask: (args) => withQuery('/members', args, ['account', 'team']),
+      show: list(
+        {
+          ID: 'id',
+          NAME: 'name',
+          ACCOUNT: 'account_id',
+          TEAM: 'team_id',
+          'E-MAIL': 'email',
+          MANAGES: 'manages',
+          DISABLED: 'disabled',
+          CREATED: 'created_at',
+        },
+        ['CREATED', 'E-MAIL', 'TEAM'],
+      ),
+    }),
+    asked('members invite', 'Make a member of an account and print a link to sign in with.', {
+      arguments: ['account'],
+      of: 'account',
+      json: whole,
+      options: {
+        name: { value: 'text', help: 'its name (required)' },
+        team: { value: 'id', help: 'a team of the account' },
+        email: { value: 'address', help: 'for the first sign-in by OpenID Connect' },
+        manages: { help: 'it sees the whole account or team and manages its members' },
+      },
+      example: 'members invite acme --name Ada --email ada@example.com',
+      ask: (args, path) => {
+        const name = required(args, 'name', 'A member has a name')
+        const { team, email } = args.text
+        const manages = args.on.has('manages') || undefined
+        const account = decodeURIComponent(path.split('/').at(-1)!)
+        return ['POST', '/members', { account, name, team, email, manages }]
+      },
+      show: (answer) => linkBelow(changed('Member', 'created')(answer), answer),
+    }),
+    asked('members link', 'Print a new link for a member; an unused one ends.', {
+      ...ofMember,
+      json: whole,
+      ask: (_, path) => ['POST', `${path}/link`, {}],
+      show: (answer) => linkBelow('', answer),
+    }),
+    asked('members disable', 'Sign a member out and disable its keys.', {
+      ...ofMember,
+      ask: (_, path) => ['PATCH', path, { disabled: true }],
+      show: changed('Member', 'disabled'),
+    }),
+    asked('members enable', 'Let a member sign in again; its keys stay disabled.', {
+      ...ofMember,
+      ask: (_, path) => ['PATCH', path, { disabled: false }],
+      show: changed('Member', 'enabled'),
+    }),
+    asked('members remove', 'Remove a member and disable its keys.', {
+      ...ofMember,
+      options: { 'keep-keys': { help: 'its keys go on' } },
+      final: (one) => `Member ${calledOf(one)} is removed for good. Remove it?`,
+      ask: ({ on }, path) => ['DELETE', on.has('keep-keys') ? `${path}?keys=keep` : path],
+      show: changed('Member', 'removed'),
     }),
     asked('whoami', 'Show the name, the role and the rights of your token.', {
       ask: () => '/session',

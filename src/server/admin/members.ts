@@ -33,13 +33,9 @@ type MemberRequest = Pick<AdminRequest, 'runtime' | 'actor' | 'event' | 'id'>
 
 async function listMembers({ runtime, query }: AdminRequest): Promise<Answer> {
   checkParameters(query, new Set(['account', 'team']))
-  const account = query.get('account')
-  if (account === null) {
-    const message = "Missing 'account': the account whose members are listed."
-    throw new InvalidRequest('missing_required_parameter', message, { param: 'account' })
-  }
-  const { id } = await accountOf(runtime, account)
-  const members = await runtime.members.list({ account: id, team: query.get('team') ?? undefined })
+  const [account, team] = ['account', 'team'].map((name) => query.get(name) ?? undefined)
+  if (account !== undefined) await accountOf(runtime, account)
+  const members = await runtime.members.list({ account, team })
   return { body: { data: members.map(memberView), next: null } }
 }
 
@@ -115,9 +111,9 @@ async function makeLink(request: AdminRequest): Promise<Answer> {
 
 async function linkOf({ members, config }: Runtime, member: Member) {
   const { secret, expiresAt } = await members.invite(member)
-  const { publicUrl = '' } = config.server
+  const { publicUrl, basePath } = config.server
   // A fragment reaches no server and no log.
-  return { link: `${publicUrl}/me#invite=${secret}`, expires_at: moment(expiresAt) }
+  return { link: `${publicUrl ?? basePath}/me#invite=${secret}`, expires_at: moment(expiresAt) }
 }
 
 async function memberOf({ members }: Runtime, id: string): Promise<Member> {
