@@ -81,6 +81,11 @@ export class OidcClients {
     return { ...more, ...claims }
   }
 
+  /** Asks a provider for what it publishes of itself. @throws the library's error where it does not answer */
+  async reach(provider: OidcProvider): Promise<void> {
+    await this.#configurationOf(provider)
+  }
+
   #configurationOf(provider: OidcProvider): Promise<Configuration> {
     const key = JSON.stringify(provider)
     const known = this.#discovered.get(key)

@@ -11,13 +11,13 @@ import type { Origin } from '../config/origins.ts'
 import type { LoadedConfig } from '../config/config.ts'
 import { servedInWords } from '../import/served.ts'
 import { idleGuards, type IdleGuard } from '../guard/policy-check.ts'
-import { createGateway } from '../gateway/gateway.ts'
+import { createGateway, type Gateway } from '../gateway/gateway.ts'
+import { oidcClients } from '../server/login.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { table, toJson, say } from './output.ts'
 import { UpstreamFailure } from '../errors/errors.ts'
 import { inTime } from '../lifetime/scope.ts'
-import type { Runtime } from '../pipeline/pipeline.ts'
 import type { Provider } from '../plugin.ts'
 import { waysInWords } from '../upstream/egress.ts'
 import { settingsOf, type Setting } from '../config/settings.ts'
@@ -39,7 +39,7 @@ export async function check(args: Arguments): Promise<void> {
     config: { ...config, state: { driver: 'memory' } },
   })
   const models = gateway.runtime.catalog.at().all()
-  const logins = await tryLogins(gateway.runtime).finally(() => gateway.close())
+  const logins = await tryLogins(gateway).finally(() => gateway.close())
   const idle = idleGuards(gateway.runtime.guards)
   const { lists } = config.prices
   const findings = [...lintOfWritten(models, { lists }), ...idle]
@@ -311,21 +311,37 @@ interface LoginResult {
 /** A provider limits its login itself; this is for one that does not. */
 const LIMIT_SECONDS = 15
 
-function tryLogins({ providers, mask }: Runtime): Promise<LoginResult[]> {
+function tryLogins(gateway: Gateway): Promise<LoginResult[]> {
+  const { providers, mask, config } = gateway.runtime
+  const clean = (text: string) => mask.clean(text)
   const results = [...providers].flatMap(([name, provider]) =>
-    provider.logIn ? [tryLogin(name, provider, (text) => mask.clean(text))] : [],
+    provider.logIn ? [tryLogin(name, provider, clean)] : [],
   )
-  return Promise.all(results)
+  // Those by which people sign in are asked too: without them nobody comes in that way.
+  const clients = oidcClients(gateway)
+  const ofPeople = Object.entries(config.admin.login.oidc).map(([name, provider]) => {
+    const logIn = () => clients.reach(provider).then(() => ({ source: provider.issuer }))
+    return tryLogin(`${OF_PEOPLE}${name}`, { logIn }, clean)
+  })
+  return Promise.all([...results, ...ofPeople])
 }
 
+/** Before the names of providers by which people sign in. */
+const OF_PEOPLE = 'admin.login.oidc.'
+
 function loginInWords({ provider, source, expires_at: at, error }: LoginResult): string {
+  if (provider.startsWith(OF_PEOPLE)) {
+    return error === null
+      ? `${provider} answers: ${source}`
+      : `warning: ${provider}: the provider does not answer: ${error} (login)`
+  }
   if (error !== null) return `warning: ${provider}: the login failed: ${error} (login)`
   return `${provider} is logged in: ${source}${at === null ? '' : `, until ${at}`}`
 }
 
 async function tryLogin(
   name: string,
-  provider: Provider,
+  provider: Pick<Provider, 'logIn'>,
   clean: (text: string) => string,
 ): Promise<LoginResult> {
   const limit = new AbortController()

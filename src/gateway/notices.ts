@@ -136,7 +136,7 @@ export function entryNotices(
 }
 
 /** Notices about guards, models and prices of the configuration in force. */
-export function configurationNotices({ config, catalog, guards }: Runtime): Notice[] {
+function configurationNotices({ config, catalog, guards }: Runtime): Notice[] {
   const notice = (code: string, object: string, message: string) => ({
     code,
     object,

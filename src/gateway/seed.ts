@@ -17,8 +17,13 @@ import type { Settings } from '../server/admin/resources/settings.ts'
 import { TEAM_SETTINGS } from '../server/admin/resources/team.ts'
 import type { Config } from '../config/config.ts'
 import { ConfigError, GatewayError } from '../errors/errors.ts'
-import type { Gateway } from './gateway.ts'
+import type { Runtime } from '../pipeline/pipeline.ts'
 import { parsePico } from '../money/money.ts'
+
+/** What has a current configuration. */
+interface Running {
+  readonly runtime: Runtime
+}
 
 /** Accounts and keys that a start has created; none where all of them existed. */
 export interface SeedReport {
@@ -47,7 +52,7 @@ export const LOCAL = { id: 'local', name: 'Local', usd: '10' }
  * local account with 10 USD, and its first key as soon as one is to be made. Idempotent.
  * @throws ConfigError for an account or key that cannot be created
  */
-export async function seed(gateway: Gateway, first: FirstKey = {}): Promise<SeedReport> {
+export async function seed(gateway: Running, first: FirstKey = {}): Promise<SeedReport> {
   const { accounts, config } = gateway.runtime
   if (config.seed.accounts.length > 0) return seedFrom(gateway, config.seed)
   const { id, name, usd } = LOCAL
@@ -74,7 +79,7 @@ export async function seed(gateway: Gateway, first: FirstKey = {}): Promise<Seed
 }
 
 async function seedFrom(
-  gateway: Gateway,
+  gateway: Running,
   { accounts: wanted }: Config['seed'],
 ): Promise<SeedReport> {
   const { accounts } = gateway.runtime
@@ -134,7 +139,7 @@ const BY_SEED = { by: 'seed' }
  * @param members that differ. A key stays in its account
  */
 async function follow(
-  { runtime: { config, log, audit, alerts } }: Gateway,
+  { runtime: { config, log, audit, alerts } }: Running,
   object: string,
   members: readonly string[],
   change: () => Promise<void>,
@@ -266,7 +271,7 @@ function changes(
   )
 }
 
-async function credit({ runtime }: Gateway, account: string, usd: string): Promise<void> {
+async function credit({ runtime }: Running, account: string, usd: string): Promise<void> {
   const amount = parsePico(usd)
   await runtime.ledger.topUp({
     account,

@@ -35,13 +35,18 @@ class LoginFailed extends Error {
 
 /** Adds the routes below `/login`. They are there while the console is. */
 export function addLoginRoutes(app: H3, gateway: Gateway): void {
-  const clients = new OidcClients((url, options) => fetchOf(gateway)(url, options))
+  const clients = oidcClients(gateway)
   app.get('/login/:provider', (event) => begin(event, gateway, clients))
   app.get('/login/:provider/callback', (event) => finish(event, gateway, clients))
 }
 
+/** The providers of a gateway, with the ways out of its configuration at each request. */
+export function oidcClients(gateway: Pick<Gateway, 'runtime'>): OidcClients {
+  return new OidcClients((url, options) => fetchOf(gateway)(url, options))
+}
+
 /** Requests to providers take the way of all others: proxy and certificates of `egress`. Connections last for one request. */
-function fetchOf({ runtime }: Gateway) {
+function fetchOf({ runtime }: Pick<Gateway, 'runtime'>) {
   return async (url: string, options: object): Promise<Response> => {
     const { dispatcher } = runtime.egress
       .route()

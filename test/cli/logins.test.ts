@@ -61,6 +61,28 @@ describe('check', () => {
     ])
   })
 
+  it('asks the providers by which people sign in', async () => {
+    const issuer = cloud.url
+    cloud.answer(({ path }) =>
+      path === '/.well-known/openid-configuration'
+        ? json({ issuer, authorization_endpoint: `${issuer}/auth`, token_endpoint: `${issuer}/t` })
+        : json({}, 404),
+    )
+    const oidc = {
+      here: { issuer, clientId: 'gateway' },
+      away: { issuer: 'http://127.0.0.1:9', clientId: 'gateway' },
+    }
+    const config = {
+      server: { publicUrl: 'http://127.0.0.1:8787' },
+      admin: { token: 'token-of-the-first-admin', login: { oidc } },
+    }
+    const cwd = await folder({ 'gateway.config.json': JSON.stringify(config) })
+    const { code, out } = await call(['check'], { cwd })
+    expect(code).toBe(0)
+    expect(out).toContain(`admin.login.oidc.here answers: ${issuer}`)
+    expect(out).toContain('warning: admin.login.oidc.away: the provider does not answer: ')
+  })
+
   it('warns of a login that fails, which is an error with --strict', async () => {
     cloud.answer(() => json({ error: 'invalid_grant' }, 400))
     const cwd = await place()
