@@ -4,6 +4,7 @@ import { loadConfig } from '../../src/config/config.ts'
 import { settingsOf } from '../../src/config/settings.ts'
 import { maskedAddress } from '../../src/errors/issues.ts'
 import { folder } from '../_folder.ts'
+import { createTestGateway, MOCK_CONFIG } from '../_setup.ts'
 
 const KEY = 'Zq7RmW2xJ4tYh8LpB6nC'
 
@@ -22,6 +23,26 @@ it.each([
   ['no address ?key=abc', 'no address ?key=abc'],
 ])('%s is shown as %s', (address, shown) => {
   expect(maskedAddress(address)).toBe(shown)
+})
+
+it('secret parts of addresses are hidden in the log wherever they stand, plain words are not', async () => {
+  await using gateway = await createTestGateway({
+    ...MOCK_CONFIG,
+    providers: {
+      ...MOCK_CONFIG.providers,
+      acme: {
+        use: 'openai-compatible',
+        options: {
+          baseURL: `https://someone:${KEY}-p@acme.com/hook/${KEY}?sig=ab12cd34&env=production`,
+        },
+      },
+    },
+  })
+  const { mask } = gateway.gateway.runtime
+  const line = `no answer of ${KEY}, ${KEY}-p, ab12cd34 in production by someone`
+  expect(mask.clean(line)).toBe(
+    'no answer of [secret], [secret], [secret] in production by someone',
+  )
 })
 
 it('settings and errors show no secret of an address, and no text that is a secret elsewhere', async () => {

@@ -23,6 +23,7 @@ import { MAX_LIST_BYTES, PRICE_LIST_FILE } from '../../models/price-list.ts'
 import { note } from './audit.ts'
 import type * as v from 'valibot'
 import { modelImport } from './resources/model.ts'
+import type { Notice } from './resources/settings.ts'
 import { incomingOf, type Answer, type AdminRequest, read, type Routes, needs } from './route.ts'
 
 export const modelImportRoutes: Routes = {
@@ -31,6 +32,13 @@ export const modelImportRoutes: Routes = {
 
 /** A list with its quotation marks escaped. */
 const BODY_LIMIT = 1.5 * MAX_LIST_BYTES
+
+const OTHERS: Notice = {
+  code: 'prices.this_gateway',
+  object: `file:${PRICE_LIST_FILE}`,
+  member: null,
+  message: 'every gateway of the state has a file of its own, and this one is that of one gateway',
+}
 
 /** An import that writes begins when the one before has written. */
 let writing: Promise<unknown> = Promise.resolve()
@@ -102,6 +110,7 @@ async function importing(
         own_prices: ownPricesThatDiffer(loaded, listed, wantedIn(wanted)),
         writable: await isWritable(path),
         written: write,
+        warnings: request.runtime.config.state.driver === 'redis' ? [OTHERS] : [],
       },
     },
   }
