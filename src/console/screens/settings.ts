@@ -12,6 +12,7 @@ import { useSubmission, TextField } from '../parts/form.ts'
 import { Panel } from '../parts/panel.ts'
 import { Answered, Failure, Empty, Notice, Quiet } from '../parts/states.ts'
 import { useKeys } from '../keys.ts'
+import { People } from './people.ts'
 import { SetUp } from './set-up.ts'
 import { Diff } from '../parts/diff.ts'
 import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
@@ -446,6 +447,7 @@ function Active({ alert, onMuted }: { readonly alert: Alert; readonly onMuted: (
 const TABS = {
   configuration: { label: 'Configuration', part: Configuration },
   'set-up': { label: 'Set up', part: SetUp },
+  people: { label: 'People', part: People },
   audit: { label: 'Audit', part: AuditLog },
   alerts: { label: 'Alerts', part: Alerts },
   gateways: { label: 'Gateways', part: Gateways },
