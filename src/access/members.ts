@@ -60,7 +60,7 @@ interface NewMember {
   readonly email?: string | undefined
   /** Absent for the default: the first member of a place manages. */
   readonly manages?: boolean | undefined
-  /** Of a person who makes itself a member. */
+  /** The person, where it makes itself a member. */
   readonly identity?: Identity
 }
 

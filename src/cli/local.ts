@@ -317,7 +317,7 @@ function tryLogins(gateway: Gateway): Promise<LoginResult[]> {
   const results = [...providers].flatMap(([name, provider]) =>
     provider.logIn ? [tryLogin(name, provider, clean)] : [],
   )
-  // Those by which people sign in are asked too: without them nobody comes in that way.
+  // Providers by which people sign in are asked too.
   const clients = oidcClients(gateway)
   const ofPeople = Object.entries(config.admin.login.oidc).map(([name, provider]) => {
     const logIn = () => clients.reach(provider).then(() => ({ source: provider.issuer }))
@@ -326,7 +326,7 @@ function tryLogins(gateway: Gateway): Promise<LoginResult[]> {
   return Promise.all([...results, ...ofPeople])
 }
 
-/** Before the names of providers by which people sign in. */
+/** Prefix of the names of providers by which people sign in. */
 const OF_PEOPLE = 'admin.login.oidc.'
 
 function loginInWords({ provider, source, expires_at: at, error }: LoginResult): string {

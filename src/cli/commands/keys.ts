@@ -1,5 +1,6 @@
 /** Commands over keys and limits. */
 import { KEY_SETTINGS } from '../../server/admin/resources/key.ts'
+import { recordId } from '../../server/admin/resources/settings.ts'
 import { asked, calledOf, cardOf, changed, connected, list, secretBelow, whole } from '../asked.ts'
 import type { Group, OptionSpecs } from '../command.ts'
 import {
@@ -14,10 +15,20 @@ import {
 } from '../settings.ts'
 import { limitsText } from '../shown.ts'
 
+/** Settings of a key, with the member who owns it. */
+const OWNED = {
+  ...KEY_SETTINGS,
+  owner: {
+    stored: 'owner',
+    schema: recordId,
+    option: { name: 'owner', value: 'id', help: 'the member who owns it; "none" for none' },
+  },
+} as const
+
 const ofKey = { arguments: ['key'], of: 'key' } as const
 const SETTINGS: OptionSpecs = {
   name: { value: 'text', help: 'its purpose' },
-  ...optionsOf(KEY_SETTINGS),
+  ...optionsOf(OWNED),
 }
 const LIMIT_VALUE = ['owner', 'limit', 'value']
 const OF_MODELS: OptionSpecs = {
@@ -68,7 +79,7 @@ export const KEYS: Group = {
       ask: (args, path) => {
         required(args, 'name', 'The name of a key says its purpose')
         const { id, sha256, start } = args.text
-        return ['POST', `${path}/keys`, { ...settingsIn(args, KEY_SETTINGS), id, sha256, start }]
+        return ['POST', `${path}/keys`, { ...settingsIn(args, OWNED), id, sha256, start }]
       },
       show: (answer) => secretBelow(changed('Key', 'created')(answer), answer.key),
     }),
@@ -87,7 +98,7 @@ export const KEYS: Group = {
       ...ofKey,
       options: SETTINGS,
       example: 'keys update laptop --cap 10/month --expires 30d',
-      ask: (args, path) => ['PATCH', path, changeIn(args, KEY_SETTINGS, 'keys update')],
+      ask: (args, path) => ['PATCH', path, changeIn(args, OWNED, 'keys update')],
       show: changed('Key', 'updated'),
     }),
     asked('keys disable', 'Refuse a key from now on; "-" reads its secret.', {

@@ -81,6 +81,7 @@ function Tokens() {
         verb="End token"
         act=${async () => {
           await call('DELETE', `/admin/tokens/${encodeURIComponent(ending.id)}`, { body: {} })
+          setEnding(undefined)
           tokens.reload()
         }}
         onClose=${() => setEnding(undefined)}
