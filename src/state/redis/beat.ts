@@ -78,7 +78,7 @@ export class Beat {
     return this.#options.memory.known
   }
 
-  /** @param listener called whenever the ledger can be used again */
+  /** @param listener called whenever the ledger can be used again, or has lost what was written last */
   onOpen(listener: () => void): void {
     this.#opened = listener
   }
@@ -187,7 +187,9 @@ export class Beat {
       answer = await this.#beat(false)
     }
     const { known } = memory
-    const mayLack = connections !== this.#connectedAs || answer.seen < (known?.beat ?? 0)
+    // The store has gone back to an earlier moment, possibly behind a proxy that has kept the connection.
+    const isBehind = answer.seen < (known?.beat ?? 0)
+    const mayLack = connections !== this.#connectedAs || isBehind
     const lacks = this.#isSuspected || (mayLack && !(await this.#hasAll()))
     if (answer.what === 'agreed' && known && lacks) {
       answer = await this.#beat(true)
@@ -196,7 +198,7 @@ export class Beat {
     this.#take(answer)
     this.#connectedAs = connections
     if (!this.#isAgreed) return
-    if (!wasOpen) this.#opened()
+    if (!wasOpen || isBehind) this.#opened()
     await lifter.lift()
   }
 

@@ -82,6 +82,30 @@ it('an older snapshot is known while the gateway runs, and after its restart', a
   expect(await enter(again.ledger, 'req_9')).toMatchObject({ ok: true })
 })
 
+it('a store that goes back to a moment ago, behind a connection that stays, gets again what it lost', async () => {
+  const server = await serverForTest()
+  const { ledger, logged } = await open(server.url)
+  await pay(ledger)
+  const saved = await server.ask(async (client) => {
+    const keys = await client.keys('*')
+    return Promise.all(keys.map(async (key) => [key, (await client.dumpBuffer(key))!] as const))
+  })
+  const beat = async () => (await server.ask((client) => client.hvals('gw:ledger'))).join()
+  const before = await beat()
+  await ledger.settle(settlement('req_1', 5n))
+  await eventually(async () => expect(await beat()).not.toBe(before))
+  await server.ask((client) => {
+    const step = client.multi().flushall()
+    for (const [key, value] of saved) step.restore(key, 0, value)
+    return step.exec()
+  })
+  await eventually(async () =>
+    expect(await ledger.account('acct')).toMatchObject({ balance: 10n ** 13n - 5n }),
+  )
+  expect(logged.filter((line) => line.includes('had lost'))).toHaveLength(1)
+  expect(await ledger.verify()).toEqual([])
+})
+
 it('another store is foreign, and nothing is written to it', async () => {
   const [one, two] = [await serverForTest(), await serverForTest()]
   const first = await open(one.url)
