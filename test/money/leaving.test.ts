@@ -6,6 +6,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import {
   defineProvider,
   type ChatChunk,
+  type ChatCompletion,
   type ChatDelta,
   type ImageEvent,
 } from '../../src/plugin.ts'
@@ -13,7 +14,7 @@ import type { Settlement } from '../../src/state/ledger/ledger.ts'
 import { createTestGateway, type TestGateway } from '../_setup.ts'
 
 /** The whole law is run with LEAVINGS=1000. */
-const RUNS = Number(process.env.LEAVINGS ?? 80)
+const RUNS = Number(process.env.LEAVINGS ?? 50)
 /** Fast, so that no timeout of the gateway is reached. */
 const TOKENS_PER_SECOND = 5000
 const SEARCH_USD = 0.0005
@@ -96,6 +97,8 @@ class Vendor {
   searches = 0
   isAborted = false
   reached = Promise.withResolvers<void>()
+  /** Set where the answer goes on once its client has left, and ends with a report of usage. */
+  left: PromiseWithResolvers<void> | undefined
 
   begin(next: Scene): void {
     this.scene = next
@@ -110,16 +113,36 @@ class Vendor {
     return (prompt + 2 * tokens) / 1e6 + this.searches * SEARCH_USD
   }
 
+  get report() {
+    return {
+      prompt_tokens: PROMPT_TOKENS + Math.ceil(this.resultBytes / 4),
+      completion_tokens: Math.ceil(this.eighths / 8),
+      searches: this.searches,
+    }
+  }
+
+  /** Cost of the report, with all searches. */
+  get reported(): bigint {
+    const { prompt_tokens, completion_tokens } = this.report
+    const tokens = BigInt(prompt_tokens + 2 * completion_tokens)
+    return tokens * 1_000_000n + BigInt(this.searches) * BigInt(SEARCH_USD * 1e12)
+  }
+
   /** Makes a share of something in its time. */
   #make(eighths: number): void {
     this.eighths += eighths
     aheadMs += (eighths / 8 / (TOKENS_PER_SECOND * this.scene.speed)) * 1000
   }
 
-  async chat(signal: AbortSignal): Promise<AsyncIterable<ChatChunk>> {
+  async chat(signal: AbortSignal): Promise<AsyncIterable<ChatChunk> | ChatCompletion> {
     signal.addEventListener('abort', () => (this.isAborted = true))
     if (this.scene.streamed) return this.#stream(signal)
     for await (const _ of this.#stream(signal));
+    const message = { role: 'assistant' as const, content: 'Done.' }
+    if (this.left) {
+      this.#make(3 * 5 - 5)
+      return { choices: [{ index: 0, message, finish_reason: 'stop' }], usage: this.report }
+    }
     throw new Error('the client has left')
   }
 
@@ -131,10 +154,17 @@ class Vendor {
     // What is hidden may be left in the middle.
     if (begun?.does === 'hides') yield* this.#do(begun, last % 1)
     this.reached.resolve()
-    await new Promise((_, reject) => {
+    const { left } = this
+    await new Promise<void>((goOn, reject) => {
+      void left?.promise.then(goOn)
       signal.addEventListener('abort', () => reject(signal.reason as Error))
       if (signal.aborted) reject(signal.reason as Error)
     })
+    if (begun?.does === 'hides') yield* this.#do(begun, 1 - (last % 1))
+    for (const deed of deeds.slice(Math.floor(last) + (begun?.does === 'hides' ? 1 : 0)))
+      yield* this.#do(deed, 1)
+    yield { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }
+    yield { choices: [], usage: this.report }
   }
 
   *#do(deed: Deed, share: number): Generator<ChatChunk> {
@@ -260,6 +290,37 @@ describe.each(Object.keys(DIALECTS) as (keyof typeof DIALECTS)[])('a client of %
       const ratio = Number(cost) / 1e12 / vendor.usd
       expect(ratio, JSON.stringify(usage.lines)).toBeGreaterThanOrEqual(0.8)
       expect(ratio, JSON.stringify(usage.lines)).toBeLessThanOrEqual(1.3)
+    })
+    await fc.assert(law, { numRuns: RUNS })
+  })
+
+  it('that leaves pays with "drain" what staying costs, or what passed where nothing can be hidden', async () => {
+    vi.spyOn(performance, 'now').mockImplementation(() => begunMs + aheadMs)
+    const vendor = new Vendor()
+    await using t = await open(vendor, 'drain')
+    const settled = settlementsOf(t)
+    const law = fc.asyncProperty(scene, async (next) => {
+      vendor.begin(next)
+      vendor.left = Promise.withResolvers()
+      const { streamed: stream, model, asks } = next
+      const reasons = asks && model === 'acme/thinks'
+      const leaving = ask(t, path, { model, stream, ...DIALECTS[path](reasons) })
+      await vendor.reached.promise
+      const made = vendor.usd
+      leaving.destroy()
+      // The gateway knows it once it has had time for another call.
+      expect((await t.ask('GET', '/v1/models')).status).toBe(200)
+      vendor.left.resolve()
+      const { cost, usage } = await settled()
+      expect(usage.outcome).toBe('cancelled')
+      if (!vendor.isAborted || !usage.flags?.includes('estimated')) {
+        expect(cost).toBe(vendor.reported)
+        return
+      }
+      expect([model, stream]).toEqual(['acme/plain', true])
+      const ratio = Number(cost) / 1e12 / made
+      expect(ratio).toBeGreaterThanOrEqual(0.8)
+      expect(ratio).toBeLessThanOrEqual(1.3)
     })
     await fc.assert(law, { numRuns: RUNS })
   })
