@@ -34,6 +34,7 @@ const SUITES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   bodies: [[]],
   mutants: [],
   faults: [['--short']],
+  doubt: [['--short']],
   seeds: [],
 }
 
