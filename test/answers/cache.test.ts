@@ -8,7 +8,7 @@ import { createStorage } from 'unstorage'
 import { createStorageServer } from 'unstorage/server'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { UserConfig } from '../../src/config/config.ts'
-import { createTestGateway, type Answer, type TestGateway } from '../_setup.ts'
+import { createTestGateway, loaded, type Answer, type TestGateway } from '../_setup.ts'
 import { RedisServer } from '../state/redis/_redis.ts'
 import {
   events,
@@ -311,6 +311,30 @@ describe('over memory', () => {
     expect((await ask(t, 'chat', 'purged')).headers['x-service-cache']).toBe('miss')
     const { json: state } = await t.ask('GET', '/admin/answers', { key: 'admin-token' })
     expect(state.data).toMatchObject({ driver: 'lru-cache', state: 'ok', since_start: { miss: 2 } })
+  })
+
+  it('AC18: after a purge no gateway of two gives an old answer', async () => {
+    await using redis = await RedisServer.start()
+    const folders = await Promise.all([0, 1].map(() => mkdtemp(join(tmpdir(), 'outbox-'))))
+    const secret = 'a secret of at least thirty-two characters'
+    const at = async (outbox: string, withAccount: boolean) => {
+      const store = { driver: 'redis', url: redis.url, base: 'answers' }
+      const state = { driver: 'redis', url: redis.url, outbox }
+      const config = loaded(configOf({ store }, 'on', { state }))
+      return createTestGateway({ ...config, sealing: { secret } }, undefined, { withAccount })
+    }
+    await using one = await at(folders[0]!, true)
+    await using other = await at(folders[1]!, false)
+    const body = { model: 'acme/swift', messages: [{ role: 'user', content: 'shared' }] }
+    const { secret: key } = one.key
+    const from = async (t: TestGateway) => (await t.chat(body, { key })).headers['x-service-cache']
+    await from(one)
+    for (const t of [one, other]) await expect.poll(() => from(t)).toMatch(/^hit/)
+    const path = '/admin/accounts/acme/answers'
+    expect((await one.ask('DELETE', path, { key: 'admin-token' })).status).toBe(200)
+    expect(await from(other)).toBe('miss')
+    await expect.poll(() => from(one)).toMatch(/^hit/)
+    for (const folder of folders) await rm(folder, { recursive: true })
   })
 
   it('AC16: a storage that is gone fails no call', async () => {

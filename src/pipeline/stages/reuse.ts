@@ -12,7 +12,7 @@ import type { Feed, Producer, Sink } from '../../stream/chain.ts'
 import { RawJson } from '../../stream/raw-json.ts'
 import { hashOf } from '../call-record.ts'
 import { fitTo } from '../fallbacks.ts'
-import type { Call, Stage } from '../pipeline.ts'
+import type { Call, ProviderAnswer, Stage } from '../pipeline.ts'
 
 const HEADER = 'x-service-cache'
 const MOST_BYTES = 4 * 1024 * 1024
@@ -278,9 +278,17 @@ class Reuse implements Feed<unknown>, Producer {
     this.#cache.save(whole - costOf({ source: 'cache', usage, prices }), model.label)
   }
 
-  #unpacked({ parts }: StoredAnswer): readonly unknown[] {
+  #unpacked({ parts, deployment }: StoredAnswer): readonly unknown[] {
     const call = this.#call
+    const { deployments } = call.target.model
     const unpacked = call.endpoint.stored!.unpack(call, parts)
+    const { affinityToken } = (call.answer.state ?? {}) as Partial<ProviderAnswer>
+    const token = affinityToken?.call(call.answer.state)
+    // Only the deployment that has answered accepts its signature in the next turn.
+    if (token !== undefined && deployments.length > 1) {
+      const answered = deployments.find(({ id }) => id === deployment)!
+      call.runtime.routing.pin({ account: call.admission.account.id }, token, answered)
+    }
     call.dropContent()
     return unpacked
   }
