@@ -19,6 +19,8 @@ const SERVED = new Set(
     'operations',
     'policies',
     'streaming',
+    'tasks/leaked-key',
+    'tasks/team-budgets',
   ].map((name) => `docs/${name}.md`),
 )
 
