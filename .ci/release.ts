@@ -14,6 +14,10 @@ const prices = JSON.parse(readFileSync(resolve(ROOT, 'config/prices.json'), 'utf
 const { version } = manifest
 /** The list of prices is made anew before a release, unless that was done so many days ago. */
 const MAX_PRICES_DAYS = 60
+/** What pages say while nothing is released. */
+const UNRELEASED = ['README.md', 'docs/install/npm.md', 'docs/trust.md'].filter((path) =>
+  /Not published yet|Nothing is released/.test(readFileSync(resolve(ROOT, path), 'utf8')),
+)
 const pricesDays = (Date.now() - Date.parse(prices.generated_at)) / 86_400_000
 
 const faults = [
@@ -24,6 +28,7 @@ const faults = [
   ...(chart.includes(`\nversion: ${version}\nappVersion: ${version}\n`)
     ? []
     : [`the chart has not the version ${version}`]),
+  ...UNRELEASED.map((path) => `${path} says that nothing is released`),
   ...(pricesDays <= MAX_PRICES_DAYS
     ? []
     : [`config/prices.json is ${Math.floor(pricesDays)} days old: import the prices again`]),
