@@ -10,7 +10,7 @@ import { ruleOf } from '../../state/ledger/zone.ts'
 import { zoneOf } from '../../accounts/limits.ts'
 import { note, audited, changing } from './audit.ts'
 import { csvResponse } from './csv.ts'
-import { checkParameters, wantsCsv } from '../../errors/query.ts'
+import { checkParameters, readLimit, wantsCsv } from '../../errors/query.ts'
 import { newTeam, TEAM_COLUMNS, teamChange, teamSettings, teamView } from './resources/team.ts'
 import {
   accountOf,
@@ -34,7 +34,7 @@ export const teamRoutes: Routes = {
   },
 }
 
-const PARAMETERS = new Set(['account', 'q', 'state', 'sort', 'format'])
+const PARAMETERS = new Set(['account', 'q', 'state', 'sort', 'format', 'limit', 'after'])
 
 async function createTeam(request: AdminRequest): Promise<Answer> {
   const { runtime, id: account, actor } = request
@@ -70,7 +70,12 @@ async function listTeams({ runtime, query }: AdminRequest): Promise<Answer | Res
         : row.created_at
   rows.sort((a, b) => (by(a) < by(b) ? -1 : 1))
   if (isCsv) return csvResponse('teams', TEAM_COLUMNS, rows)
-  return { body: { data: rows, next: null } }
+  const [given, after] = [query.get('limit'), query.get('after')]
+  const limit = given === null ? rows.length : readLimit(given)
+  const from = after === null ? 0 : rows.findIndex(({ id }) => id === after) + 1
+  const page = rows.slice(from, from + limit)
+  const next = from + limit < rows.length ? page.at(-1)!.id : null
+  return { body: { data: page, next } }
 }
 
 async function showTeam({ runtime, id }: AdminRequest): Promise<Answer> {
