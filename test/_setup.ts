@@ -130,7 +130,13 @@ export async function createTestGateway(
   const newAccount = async (id: string, usd?: string) => {
     const { accounts, ledger } = gateway.runtime
     await accounts.createAccount({ id, name: id })
-    if (usd) await ledger.topUp({ account: id, amount: parsePico(usd), reference: `test:${id}` })
+    if (usd)
+      await ledger.book({
+        kind: 'top-up',
+        account: id,
+        amount: parsePico(usd),
+        reference: `test:${id}`,
+      })
   }
   const newKey = async ({ account = 'acme', ...change }: KeyChange & { account?: string } = {}) => {
     const { key, secret } = await gateway.runtime.accounts.createKey(account, {

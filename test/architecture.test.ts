@@ -335,8 +335,7 @@ describe('architecture', () => {
         .filter(({ text }) => new RegExp(`\\bledger\\.${method}\\(`).test(text))
         .map(({ path }) => path)
     expect(callers('settle')).toEqual(['src/pipeline/stages/settle.ts'])
-    expect(callers('topUp').sort()).toEqual(['src/gateway/seed.ts', 'src/server/admin/accounts.ts'])
-    expect(callers('adjust')).toEqual(['src/server/admin/accounts.ts'])
+    expect(callers('book').sort()).toEqual(['src/gateway/seed.ts', 'src/server/admin/bookings.ts'])
   })
 
   it('never branches on the operation inside a stage', () => {

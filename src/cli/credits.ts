@@ -12,7 +12,8 @@ export async function showCredits(admin: Admin, args: Arguments): Promise<void> 
   const { data: rows } = await admin.ask('GET', `${path}/ledger?limit=${SHOWN_ROWS}`)
   const { id: account_id, balance_usd, available_usd, free_tier } = data
   const credits = { account_id, balance_usd, available_usd, free_tier }
-  print(args, { ...credits, rows }, () => {
+  const { credit } = data
+  print(args, { ...credits, credit, rows }, () => {
     const lines = rows.map((row: any) => [
       row.at,
       row.kind,
@@ -21,6 +22,11 @@ export async function showCredits(admin: Admin, args: Arguments): Promise<void> 
       row.request_id ?? row.reference,
     ])
     const headings = ['AT', 'KIND', 'AMOUNT USD', 'FOR', 'REFERENCE']
-    return `${card(credits)}\n${table(headings, lines, ['FOR', 'REFERENCE'])}`
+    const blocks = credit.blocks.map((one: any) => [one.name, one.left_usd, one.expires_at])
+    const open =
+      blocks.length === 0
+        ? ''
+        : `${table(['CREDIT', 'LEFT USD', 'EXPIRES'], [...blocks, ['plain', credit.plain_usd, null]])}\n`
+    return `${card(credits)}\n${open}${table(headings, lines, ['FOR', 'REFERENCE'])}`
   })
 }

@@ -172,10 +172,19 @@ export class NotFound extends GatewayError {
 
 /** 409: what is asked does not go with the way in which the caller has signed in, or with the state of the object. */
 export class NotPossible extends GatewayError {
-  constructor(message: string) {
-    super(409, 'invalid_request_error', 'not_possible', message)
+  constructor(message: string, code: NotPossibleCode = 'not_possible') {
+    super(409, 'invalid_request_error', code, message)
   }
 }
+
+type NotPossibleCode =
+  | 'not_possible'
+  | 'not_available'
+  | 'account_archived'
+  | 'too_many_blocks'
+  | 'nothing_to_refund'
+  | 'refund_too_large'
+  | 'already_refunded'
 
 /** 409: a file that the admin API would have to change cannot be written. */
 export class ReadOnly extends GatewayError {

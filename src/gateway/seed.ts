@@ -273,12 +273,14 @@ function changes(
 
 async function credit({ runtime }: Running, account: string, usd: string): Promise<void> {
   const amount = parsePico(usd)
-  await runtime.ledger.topUp({
+  await runtime.ledger.book({
     account,
+    kind: 'top-up',
     amount,
     reference: `seed:${account}`,
     note: 'seed',
     actor: 'seed',
+    facts: { cause: 'seed' },
   })
 }
 

@@ -37,7 +37,8 @@ function setUp() {
       freeTier: FREE_TIER,
     })
   }
-  const pay = (account: string) => ledger.topUp({ account, amount: 10n ** 12n, reference: 'first' })
+  const pay = (account: string) =>
+    ledger.book({ kind: 'top-up', account, amount: 10n ** 12n, reference: 'first' })
   return { clock, config, stored, records, ledger, instance, accounts: instance(), enter, pay }
 }
 

@@ -216,7 +216,7 @@ describe('what a killed gateway left in its outbox', () => {
     const { url } = await sharedServer()
     const cwd = await place(`state: { driver: redis, url: '${url}', outbox: ./outbox }\n`)
     const { ledger, records } = await openRedis({ url, outbox: join(cwd, 'other'), log: SILENT })
-    await ledger.topUp({ account: 'acct', amount: 100n, reference: 'a' })
+    await ledger.book({ kind: 'top-up', account: 'acct', amount: 100n, reference: 'a' })
     const { id } = await ledger.state()
     await ledger.close()
     await records.close()

@@ -5,7 +5,6 @@ import {
   LEASE_MS,
   TIER,
   teamKey,
-  type Adjustment,
   type Admission,
   type AdmissionRequest,
   type CounterView,
@@ -25,9 +24,10 @@ import {
   type ResetDone,
   type Settled,
   type Settlement,
-  type TopUp,
   type UsageRow,
+  type Booking,
 } from '../../src/state/ledger/ledger.ts'
+import { NotFound } from '../../src/errors/errors.ts'
 import { countersIn, countsOf, kindOf, type Counts } from '../../src/state/ledger/limit-list.ts'
 import type { CountedLimit, Unit } from '../../src/state/ledger/ledger.ts'
 import { counterOwner } from '../../src/state/ledger/sums.ts'
@@ -96,6 +96,17 @@ interface ModelRow {
   readonly counts?: Counts
 }
 
+/** Promotional or expiring credit; `amount` is all that was booked. */
+interface ModelBlock {
+  readonly name: string
+  readonly amount: Pico
+  left: Pico
+  used: Pico
+  expired: Pico
+  cut: Pico
+  readonly ends: number
+}
+
 class ModelKey {
   limits: KeyLimits | undefined
   revision = -Infinity
@@ -144,6 +155,8 @@ export class Model {
   readonly keys = new Map(['k1', 'k2', 'k3', TEAM].map((id) => [id, new ModelKey()]))
   calls: ModelCall[] = []
   readonly rows: ModelRow[] = []
+  readonly blocks: ModelBlock[] = []
+  plainUsed = 0n
   readonly zone: ZoneRule | undefined
   readonly resetReferences = new Map<string, { owner: string; id: string; done: ResetDone }>()
 
@@ -510,18 +523,65 @@ export class Model {
     for (const entries of logs) if (entries.includes(at)) entries.splice(entries.indexOf(at), 1)
   }
 
-  topUp({ reference, amount }: TopUp): Settled {
-    this.paid = true
-    return this.#book({ kind: 'top-up', request: reference, cost: -amount })
+  book(booking: Booking): Settled | 'no block' {
+    const { kind, reference, amount, unlock, takesFrom, expiresAt } = booking
+    const known = this.rows.some((row) => row.kind === kind && row.request === reference)
+    if (known) return this.#book({ kind, request: reference, cost: 0n })
+    const block = this.blocks.find(
+      ({ name, left }) => name === (takesFrom ?? reference) && left > 0n,
+    )
+    if (kind === 'expire') {
+      const left = block?.left ?? 0n
+      if (block) [block.expired, block.left] = [left, 0n]
+      return this.#book({ kind, request: reference, cost: left })
+    }
+    if (takesFrom !== undefined) {
+      if (!block) return 'no block'
+      const cut = block.left < -amount ? block.left : -amount
+      block.cut += cut
+      block.left -= cut
+    }
+    this.paid ||= kind === 'top-up' || unlock === true
+    if (kind === 'promo' || expiresAt !== undefined) {
+      const name = `${kind}:${reference}`
+      const none = { used: 0n, expired: 0n, cut: 0n }
+      this.blocks.push({ name, amount, left: amount, ...none, ends: expiresAt ?? Infinity })
+      // A sort is stable: of equal ones the oldest is used first.
+      const rank = ({ name: of }: ModelBlock) => (of.startsWith('promo:') ? 0 : 1)
+      this.blocks.sort((a, b) => (a.ends === b.ends ? rank(a) - rank(b) : a.ends - b.ends))
+    }
+    return this.#book({ kind, request: reference, cost: -amount })
   }
 
-  adjust({ reference, amount }: Adjustment): Settled {
-    return this.#book({ kind: 'adjust', request: reference, cost: -amount })
+  /** Takes a cost from the blocks in their order, and from plain credit. */
+  #use(cost: Pico): void {
+    let rest = cost
+    for (const block of this.blocks) {
+      const part = block.left < rest ? block.left : rest
+      block.used += part
+      block.left -= part
+      rest -= part
+    }
+    this.plainUsed += rest
+  }
+
+  /** What is left of blocks, and of plain credit as its own rows add up. */
+  credit() {
+    const open = this.blocks.filter(({ left }) => left > 0n)
+    const blocks = open.map(({ name, left, ends }) => ({
+      name,
+      left,
+      ...(ends !== Infinity && { expiresAt: ends }),
+    }))
+    const ofBlocks = this.blocks.reduce((all, one) => all + one.amount - one.expired - one.cut, 0n)
+    const booked = -sum(this.rows.filter(({ kind }) => kind !== 'usage'))
+    return { plain: booked - ofBlocks - this.plainUsed, blocks }
   }
 
   #book(row: ModelRow): Settled {
     const same = this.rows.find(({ kind, request }) => kind === row.kind && request === row.request)
     if (!same) this.rows.push(row)
+    if (!same && row.kind === 'usage') this.#use(row.cost)
     return {
       state: same ? 'duplicate' : 'charged',
       cost: (same ?? row).cost,
@@ -709,9 +769,14 @@ export class Walk {
   /** Takes the balance beyond 64 bits. */
   async #enrich(account: string): Promise<void> {
     for (let i = 0; i < 4; i++) {
-      const topUp = { account, amount: MAX_AMOUNT - BigInt(i), reference: `endowment_${i}` }
-      const expected = this.#model(account).topUp(topUp)
-      this.#same('topUp', topUp, await this.#ledger.topUp(topUp), expected)
+      const topUp = {
+        kind: 'top-up' as const,
+        account,
+        amount: MAX_AMOUNT - BigInt(i),
+        reference: `endowment_${i}`,
+      }
+      const expected = this.#model(account).book(topUp)
+      this.#same('topUp', topUp, await this.#ledger.book(topUp), expected)
     }
   }
 
@@ -729,6 +794,7 @@ export class Walk {
     else if (roll < 0.78) await this.#topUp(account)
     else if (roll < 0.79) await this.#adjust(account)
     else if (roll < 0.8) await this.#reset(account)
+    else if (roll < 0.815) await this.#bookOther(account)
     else if (roll < 0.83) await this.#limit(account, this.#pick(['k1', 'k2', 'k3', TEAM, ACCOUNT]))
     else if (roll < 0.96) await this.#wait()
     else await this.#look(account)
@@ -1038,20 +1104,55 @@ export class Walk {
     // Some accounts stay unpaid for a while.
     if (!model.paid && this.#chance(0.85)) return
     const amount = bounded(this.#amount() + (this.#chance(0.1) ? parsePico('20000') : 0n))
-    const topUp = { account, amount, reference: `invoice_${Math.floor(this.#random() * 40)}` }
-    const expected = model.topUp(topUp)
-    this.#same('topUp', topUp, await this.#ledger.topUp(topUp), expected)
+    const topUp = {
+      kind: 'top-up' as const,
+      account,
+      amount,
+      reference: `invoice_${Math.floor(this.#random() * 40)}`,
+    }
+    const expected = model.book(topUp)
+    this.#same('topUp', topUp, await this.#ledger.book(topUp), expected)
     this.#claim((await this.#ledger.account(account)).paid, 'a top-up did not end the free tier')
   }
 
   async #adjust(account: string): Promise<void> {
     const amount = this.#amount() * this.#pick([1n, -1n])
     const reference = `ticket_${Math.floor(this.#random() * 10)}`
-    const adjustment = { account, amount, reference, reason: 'a correction' }
-    const expected = this.#model(account).adjust(adjustment)
-    this.#same('adjust', adjustment, await this.#ledger.adjust(adjustment), expected)
+    const adjustment = { kind: 'adjust' as const, account, amount, reference, note: 'a correction' }
+    const expected = this.#model(account).book(adjustment)
+    this.#same('adjust', adjustment, await this.#ledger.book(adjustment), expected)
     // What calls that run may cost has been admitted by the balance before.
-    if (expected.state === 'charged' && amount < 0n) this.#bounds.get(account)!.most -= amount
+    if (amount < 0n && typeof expected === 'object' && expected.state === 'charged') {
+      this.#bounds.get(account)!.most -= amount
+    }
+  }
+
+  /** Promotional and expiring credit, its end, corrections that take from it, and refunds. */
+  async #bookOther(account: string): Promise<void> {
+    const model = this.#model(account)
+    const kind = this.#pick(['promo', 'promo', 'top-up', 'expire', 'adjust', 'refund'] as const)
+    if (kind === 'top-up' && !model.paid) return
+    const name = this.#pick(['promo:p1', ...model.blocks.map((block) => block.name)])
+    const ends = this.#clock.now() + this.#pick([1, 2, 3]) * DAY_MS
+    const expires = kind === 'top-up' || (kind === 'promo' && this.#chance(0.6))
+    const booking: Booking = {
+      account,
+      kind,
+      amount: bounded(this.#amount() + 1n) * (kind === 'adjust' ? -1n : 1n),
+      reference: kind === 'expire' ? name : `p${Math.floor(this.#random() * 60)}`,
+      ...(kind === 'adjust' && { takesFrom: name }),
+      ...(expires && { expiresAt: ends - (ends % DAY_MS) }),
+      ...(kind === 'promo' && this.#chance(0.1) && { unlock: true }),
+    }
+    const expected = model.book(booking)
+    const booked = await this.#ledger.book(booking).catch((error: unknown) => {
+      if (error instanceof NotFound) return 'no block'
+      throw error
+    })
+    this.#same('book', booking, booked, expected)
+    if (typeof expected === 'object' && expected.state === 'charged' && expected.cost > 0n) {
+      this.#bounds.get(account)!.most += expected.cost
+    }
   }
 
   /** Some limits of different names, in any order. */
@@ -1130,6 +1231,11 @@ export class Walk {
     const counters = [...model.keys.keys(), ACCOUNT].map((key) => model.views(key, now))
     const expected = { account: { balance, available: balance - held, paid }, keys, counters }
     this.#same('look', account, await this.#state(account), expected)
+    this.#same('credit', account, await this.#ledger.credit(account), model.credit())
+    for (const block of model.blocks) {
+      const { name, amount, used, expired, cut, left } = block
+      this.#same('block', name, used + expired + cut + left, amount)
+    }
   }
 
   /** Compares the rows with those of the model and with the sums, and runs the engine's own verification. */

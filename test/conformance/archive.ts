@@ -226,8 +226,13 @@ function foldExamples(example: Example): void {
     await past.pay('acct')
     await clock.advance(400 * DAY_MS)
     await ledger.fold(new Date(clock.now()))
-    const topUp = { account: 'acct', amount: past.paid, reference: 'acct 1' }
-    expect(await ledger.topUp(topUp)).toMatchObject({ state: 'duplicate', balance: past.paid })
+    const topUp = {
+      kind: 'top-up' as const,
+      account: 'acct',
+      amount: past.paid,
+      reference: 'acct 1',
+    }
+    expect(await ledger.book(topUp)).toMatchObject({ state: 'duplicate', balance: past.paid })
   })
 
   example('keeps adjustments, and with them their references', async (past) => {
@@ -236,9 +241,15 @@ function foldExamples(example: Example): void {
     await past.adjust('acct', -7n)
     await clock.advance(400 * DAY_MS)
     await ledger.fold(new Date(clock.now()))
-    const again = { account: 'acct', amount: -7n, reference: 'acct 2', reason: 'a correction' }
+    const again = {
+      kind: 'adjust' as const,
+      account: 'acct',
+      amount: -7n,
+      reference: 'acct 2',
+      note: 'a correction',
+    }
     const booked = { state: 'duplicate', cost: 7n, balance: past.paid - 7n }
-    expect(await ledger.adjust(again)).toEqual(booked)
+    expect(await ledger.book(again)).toEqual(booked)
   })
 
   example('counts late rows of a folded day, and folds them too', async (past) => {
@@ -306,7 +317,7 @@ function transferExamples(example: Example): void {
     await past.spend('acct', 'key', 5n)
     const target = await fresh()
     const there = new Past(target, past.clock, 'req_there')
-    await target.topUp({ account: 'acct', amount: 100n, reference: 'there' })
+    await target.book({ kind: 'top-up', account: 'acct', amount: 100n, reference: 'there' })
     await target.limits('acct', 'key', LIMITS, 1)
     await there.spend('acct', 'key', 2n)
     await target.import(await collect(past.ledger.export()))
@@ -500,15 +511,15 @@ class Past {
 
   async pay(account: string): Promise<void> {
     const reference = `${account} ${++this.#count}`
-    await this.ledger.topUp({ account, amount: this.paid, reference })
+    await this.ledger.book({ kind: 'top-up', account, amount: this.paid, reference })
     this.#balances.set(account, (this.#balances.get(account) ?? 0n) + this.paid)
   }
 
   async adjust(account: string, amount: bigint): Promise<void> {
     const reference = `${account} ${++this.#count}`
-    const adjusted = { account, amount, reference, reason: 'a correction' }
+    const adjusted = { kind: 'adjust' as const, account, amount, reference, note: 'a correction' }
     const balance = (this.#balances.get(account) ?? 0n) + amount
-    expect(await this.ledger.adjust(adjusted)).toEqual({ state: 'charged', cost: -amount, balance })
+    expect(await this.ledger.book(adjusted)).toEqual({ state: 'charged', cost: -amount, balance })
     this.#balances.set(account, balance)
   }
 

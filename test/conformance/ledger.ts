@@ -682,7 +682,7 @@ function moneyExamples(example: Example): void {
   example(
     'a lone request is admitted while anything is left, whatever it holds',
     async (fixture) => {
-      await fixture.ledger.topUp({ account: 'acct', amount: 1n, reference: 'one' })
+      await fixture.ledger.book({ kind: 'top-up', account: 'acct', amount: 1n, reference: 'one' })
       await fixture.limit({ ...ROOMY, counted: [{ id: 'cap.lifetime', value: 1n }] })
       expect(await fixture.hold(await fixture.admit(), parsePico('100'))).toMatchObject({
         ok: true,
@@ -1142,25 +1142,25 @@ function settlementExamples(example: Example): void {
 }
 
 function topUpExamples(example: Example): void {
-  const topUp = { account: 'acct', amount: 100n, reference: 'invoice 1' }
+  const topUp = { kind: 'top-up' as const, account: 'acct', amount: 100n, reference: 'invoice 1' }
 
   example('books a reference once per account', async (fixture) => {
-    expect(await fixture.ledger.topUp(topUp)).toEqual({
+    expect(await fixture.ledger.book(topUp)).toEqual({
       state: 'charged',
       cost: -100n,
       balance: 100n,
     })
     for (const amount of [100n, 7n]) {
-      expect(await fixture.ledger.topUp({ ...topUp, amount })).toEqual({
+      expect(await fixture.ledger.book({ ...topUp, amount })).toEqual({
         state: 'duplicate',
         cost: -100n,
         balance: 100n,
       })
     }
-    expect(await fixture.ledger.topUp({ ...topUp, reference: 'invoice 2' })).toMatchObject({
+    expect(await fixture.ledger.book({ ...topUp, reference: 'invoice 2' })).toMatchObject({
       balance: 200n,
     })
-    expect(await fixture.ledger.topUp({ ...topUp, account: 'other' })).toMatchObject({
+    expect(await fixture.ledger.book({ ...topUp, account: 'other' })).toMatchObject({
       state: 'charged',
       balance: 100n,
     })
@@ -1169,7 +1169,7 @@ function topUpExamples(example: Example): void {
 
   example('refuses amounts out of bounds', async (fixture) => {
     for (const amount of [0n, -1n, MAX_AMOUNT + 1n]) {
-      await expect(fixture.ledger.topUp({ ...topUp, amount })).rejects.toThrow(RangeError)
+      await expect(fixture.ledger.book({ ...topUp, amount })).rejects.toThrow(RangeError)
     }
     expect(await fixture.ledger.account('acct')).toEqual({
       balance: 0n,
@@ -1183,7 +1183,7 @@ function topUpExamples(example: Example): void {
     const { ledger } = fixture
     await fixture.limit({ ...ROOMY, counted: [{ id: 'cap.lifetime', value: 30n * MAX_AMOUNT }] })
     for (let i = 0; i < 6; i++) {
-      await ledger.topUp({ ...topUp, amount: MAX_AMOUNT, reference: `invoice ${i}` })
+      await ledger.book({ ...topUp, amount: MAX_AMOUNT, reference: `invoice ${i}` })
     }
     for (let i = 0; i < 5; i++) {
       const call = await fixture.admit()
@@ -1194,7 +1194,7 @@ function topUpExamples(example: Example): void {
     expect(await ledger.key('acct', 'key')).toEqual({ ...spend, inFlight: 0 })
     expect(await ledger.account('acct')).toMatchObject({ balance: MAX_AMOUNT })
     const more = { ...topUp, amount: MAX_AMOUNT - 1n, reference: 'one more' }
-    expect(await ledger.topUp(more)).toMatchObject({ balance: 2n * MAX_AMOUNT - 1n })
+    expect(await ledger.book(more)).toMatchObject({ balance: 2n * MAX_AMOUNT - 1n })
     const call = await fixture.admit()
     expect(await fixture.hold(call, 7n, { ceiling: 9n })).toMatchObject({ ok: true, billed: true })
     await fixture.settle(call, 5n)
@@ -1212,7 +1212,7 @@ function topUpExamples(example: Example): void {
     const odd = MAX_AMOUNT - 123_456_789n
     const many = Array.from({ length: Number(count) }, (_, i) => i)
     await Promise.all(
-      many.map((i) => ledger.topUp({ ...topUp, amount: odd, reference: `invoice ${i}` })),
+      many.map((i) => ledger.book({ ...topUp, amount: odd, reference: `invoice ${i}` })),
     )
     expect(await ledger.account('acct')).toMatchObject({ balance: count * odd })
     const call = { account: 'acct', key: 'key', day: dayOf(fixture.clock.now()) }
@@ -1229,23 +1229,24 @@ function topUpExamples(example: Example): void {
 
 function adjustmentExamples(example: Example): void {
   const adjustment = {
+    kind: 'adjust' as const,
     account: 'acct',
     amount: -30n,
     reference: 'ticket 1',
-    reason: 'double charge',
+    note: 'double charge',
   }
 
   example('move the balance either way, once per account and reference', async (fixture) => {
     const { ledger } = fixture
     const taken = { state: 'charged', cost: 30n, balance: -30n }
-    expect(await ledger.adjust(adjustment)).toEqual(taken)
+    expect(await ledger.book(adjustment)).toEqual(taken)
     const again = { ...adjustment, amount: 99n }
-    expect(await ledger.adjust(again)).toEqual({ ...taken, state: 'duplicate' })
+    expect(await ledger.book(again)).toEqual({ ...taken, state: 'duplicate' })
     const given = { ...adjustment, amount: 50n, reference: 'ticket 2' }
     const credited = { state: 'charged', cost: -50n, balance: 20n }
-    expect(await ledger.adjust(given)).toEqual(credited)
-    expect(await ledger.adjust(given)).toEqual({ ...credited, state: 'duplicate' })
-    expect(await ledger.adjust({ ...adjustment, account: 'other' })).toEqual(taken)
+    expect(await ledger.book(given)).toEqual(credited)
+    expect(await ledger.book(given)).toEqual({ ...credited, state: 'duplicate' })
+    expect(await ledger.book({ ...adjustment, account: 'other' })).toEqual(taken)
     expect(await fixture.rows()).toMatchObject([
       { kind: 'adjust', request: 'ticket 2', cost: -50n, note: 'double charge' },
       { kind: 'adjust', request: 'ticket 1', cost: 30n, note: 'double charge' },
@@ -1255,11 +1256,16 @@ function adjustmentExamples(example: Example): void {
 
   example('leave spend, the free tier and the references of top-ups alone', async (fixture) => {
     const { ledger } = fixture
-    await ledger.adjust({ ...adjustment, amount: 100n })
+    await ledger.book({ ...adjustment, amount: 100n })
     expect(await ledger.account('acct')).toEqual({ balance: 100n, available: 100n, paid: false })
-    const topUp = { account: 'acct', amount: 7n, reference: adjustment.reference }
-    expect(await ledger.topUp(topUp)).toMatchObject({ state: 'charged', balance: 107n })
-    await ledger.adjust({ ...adjustment, reference: 'ticket 2' })
+    const topUp = {
+      kind: 'top-up' as const,
+      account: 'acct',
+      amount: 7n,
+      reference: adjustment.reference,
+    }
+    expect(await ledger.book(topUp)).toMatchObject({ state: 'charged', balance: 107n })
+    await ledger.book({ ...adjustment, reference: 'ticket 2' })
     expect(await ledger.account('acct')).toEqual({ balance: 77n, available: 77n, paid: true })
     const nothing = { lifetime: 0n, day: 0n, month: 0n }
     expect(await ledger.key('acct', 'key')).toMatchObject(nothing)
@@ -1271,10 +1277,10 @@ function adjustmentExamples(example: Example): void {
     async (fixture) => {
       const { ledger } = fixture
       await fixture.limit(ROOMY)
-      await ledger.topUp({ account: 'acct', amount: 100n, reference: 'invoice' })
+      await ledger.book({ kind: 'top-up', account: 'acct', amount: 100n, reference: 'invoice' })
       const call = await fixture.admit()
       await fixture.hold(call, 60n)
-      await ledger.adjust({ ...adjustment, amount: -150n })
+      await ledger.book({ ...adjustment, amount: -150n })
       expect(await ledger.account('acct')).toMatchObject({ balance: -50n, available: -110n })
       await fixture.settle(call, 60n)
       expect(await ledger.account('acct')).toMatchObject({ balance: -110n, available: -110n })
@@ -1286,8 +1292,8 @@ function adjustmentExamples(example: Example): void {
   example('do not count as money that was paid in', async (fixture) => {
     const { ledger } = fixture
     await fixture.limit(ROOMY)
-    await ledger.topUp({ account: 'acct', amount: 100n, reference: 'invoice' })
-    await ledger.adjust({ ...adjustment, amount: 900n })
+    await ledger.book({ kind: 'top-up', account: 'acct', amount: 100n, reference: 'invoice' })
+    await ledger.book({ ...adjustment, amount: 900n })
     const exposure = { share: 1, most: 500n }
     const first = await fixture.admit()
     await fixture.hold(first, 1n, { ceiling: 1000n, exposure })
@@ -1302,14 +1308,14 @@ function adjustmentExamples(example: Example): void {
   example('have bounds, and the balance has none', async (fixture) => {
     const { ledger } = fixture
     for (const amount of [0n, MAX_AMOUNT + 1n, -MAX_AMOUNT - 1n]) {
-      await expect(ledger.adjust({ ...adjustment, amount })).rejects.toThrow(RangeError)
+      await expect(ledger.book({ ...adjustment, amount })).rejects.toThrow(RangeError)
     }
     expect(await fixture.rows()).toEqual([])
     for (const most of [MAX_AMOUNT, -MAX_AMOUNT]) {
       const account = `acct ${most}`
       const one = most > 0n ? 1n : -1n
       const adjust = (amount: Pico) =>
-        ledger.adjust({ ...adjustment, account, amount, reference: `by ${amount}` })
+        ledger.book({ ...adjustment, account, amount, reference: `by ${amount}` })
       expect(await adjust(most)).toMatchObject({ balance: most })
       expect(await adjust(one)).toMatchObject({ balance: most + one })
       expect(await adjust(most - one)).toMatchObject({ balance: 2n * most })
@@ -1342,7 +1348,8 @@ function historyExamples(example: Example): void {
   })
 
   example('lists rows newest first, from a cursor on', async (fixture) => {
-    await fixture.ledger.topUp({
+    await fixture.ledger.book({
+      kind: 'top-up',
       account: 'acct',
       amount: 100n,
       reference: 'invoice',
@@ -1493,7 +1500,7 @@ class LedgerFixture {
   }
 
   async pay(usd = '1000', reference = 'first'): Promise<void> {
-    await this.ledger.topUp({ account: 'acct', amount: parsePico(usd), reference })
+    await this.ledger.book({ kind: 'top-up', account: 'acct', amount: parsePico(usd), reference })
   }
 
   async until(time: number): Promise<void> {

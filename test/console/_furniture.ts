@@ -49,7 +49,8 @@ async function work({ gateway, newKey, chat }: TestGateway): Promise<void> {
   const { now } = Date
   const { accounts } = gateway.runtime
   await accounts.createAccount({ id: 'weir', name: 'Weir & Sons' })
-  await gateway.runtime.ledger.topUp({
+  await gateway.runtime.ledger.book({
+    kind: 'top-up',
     account: 'weir',
     amount: 50_000_000_000_000n,
     reference: 'first',

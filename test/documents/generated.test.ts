@@ -52,7 +52,9 @@ it('docs/explain/architecture.svg names every stage and is at most 25 KB', () =>
 
 it('docs/troubleshooting.md has a heading for every error code, and for sentences that a start says', () => {
   const { text } = page('docs/troubleshooting.md')
-  const headings = [...text.matchAll(/^### `([^`]+)`$/gm)].map(([, heading]) => heading!)
+  const headings = [...text.matchAll(/^### (`[^`]+`(?:, `[^`]+`)*)$/gm)].flatMap(([, heading]) =>
+    heading!.slice(1, -1).split('`, `'),
+  )
   const codes = headings.filter((heading) => /^[a-z0-9_]+$/.test(heading))
   const errors = /\n## Errors\n([^]*?)\n### /.exec(page('docs/api.md').text)![1]!
   const known = tablesOf(errors).flatMap(({ rows }) =>

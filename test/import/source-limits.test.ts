@@ -204,7 +204,7 @@ describe('limits of a migrated key', () => {
       const team = settings.team_id as string | undefined
       let now = START + random(DAY)
       const { ledger } = openInMemory({ now: () => now })
-      await ledger.topUp({ account, amount: 10n ** 18n, reference: 'first' })
+      await ledger.book({ kind: 'top-up', account, amount: 10n ** 18n, reference: 'first' })
       await ledger.limits(account, key, toLedger(settings), 1)
       await ledger.limits(account, ACCOUNT, toLedger(accounts.get(account)!.settings ?? {}), 1)
       if (team !== undefined) {

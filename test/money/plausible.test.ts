@@ -204,7 +204,8 @@ describe('usage of every endpoint, whole and streamed', () => {
   beforeAll(async () => {
     const defaults = { limits: { rpm: 10_000 } }
     t = await createTestGateway({ ...everyEndpointConfig(script), defaults })
-    await t.gateway.runtime.ledger.topUp({
+    await t.gateway.runtime.ledger.book({
+      kind: 'top-up',
       account: 'acme',
       amount: parsePico('3000000'),
       reference: 'more',

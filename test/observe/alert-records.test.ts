@@ -207,11 +207,12 @@ describe('a gateway', () => {
     const { spending, alerts } = t.gateway.runtime
     for (let i = 0; i < 20; i++) await t.newAccount(`a${i}`, '5')
     await eventually(() => expect(spending.looked).toMatchObject({ complete: true }))
-    await t.gateway.runtime.ledger.adjust({
+    await t.gateway.runtime.ledger.book({
+      kind: 'adjust',
       account: 'a1',
       amount: -4_700_000_000_000n,
       reference: 'r',
-      reason: 'test',
+      note: 'test',
     })
     spending.touched('a1')
     await eventually(() => expect(alerts.isActive('balance.low', 'a1')).toBe(true))

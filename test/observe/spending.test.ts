@@ -39,7 +39,7 @@ it('follows the money of accounts and keys that are used, and of no others', asy
     expect(found().toSorted()).toEqual(expected.toSorted())
   }
   const book = (account: string, amount: bigint) =>
-    ledger.adjust({ account, amount, reference: `r${++now}`, reason: 'test' })
+    ledger.book({ kind: 'adjust', account, amount, reference: `r${++now}`, note: 'test' })
 
   // A key that has spent 90 % of its cap, and expires.
   await t.newAccount('other', '5')

@@ -170,7 +170,7 @@ export class Account {
   async spend(): Promise<Result> {
     const { row, ledger } = { row: this.#row, ledger: this.#instances[0]!.ledger }
     const [paidIn, left] = [parsePico(row.paidIn), parsePico(row.left)]
-    await ledger.topUp({ account: this.#id, amount: paidIn, reference: 'first' })
+    await ledger.book({ kind: 'top-up', account: this.#id, amount: paidIn, reference: 'first' })
     const cap = row.cap === undefined ? undefined : parsePico(row.cap)
     const limits: KeyLimits = {
       disabled: false,

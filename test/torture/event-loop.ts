@@ -78,7 +78,7 @@ async function call(ledger: SqliteLedger, request: string, took: number[]): Prom
 async function measure(): Promise<Figures> {
   const log = { info: complain, warn: complain, error: complain } as unknown as Log
   const { ledger } = await openSqlite({ path: process.env.LEDGER_FOLDER!, log })
-  await ledger.topUp({ account: 'acct', amount: 10n ** 15n, reference: 'first' })
+  await ledger.book({ kind: 'top-up', account: 'acct', amount: 10n ** 15n, reference: 'first' })
   const limits = { disabled: false, rpm: 1_000_000_000, concurrency: 1_000_000 }
   await ledger.limits('acct', 'key', limits, 1)
   const calls: Promise<void>[] = []

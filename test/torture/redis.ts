@@ -75,7 +75,7 @@ async function open(url: string): Promise<Setting> {
   const outbox = mkdtempSync(join(folder, 'outbox-'))
   const { ledger, records } = await openRedis({ url, outbox, log: SILENT })
   for (const account of ACCOUNTS) {
-    await ledger.topUp({ account, amount: MAX_AMOUNT, reference: 'first' })
+    await ledger.book({ kind: 'top-up', account, amount: MAX_AMOUNT, reference: 'first' })
     await ledger.limits(account, 'key', LIMITS, 1)
   }
   const close = async () => {

@@ -16,6 +16,7 @@ import {
   type Ledger,
   type LedgerItem,
   type LimitsItem,
+  type BookingKind,
 } from '../../state/ledger/ledger.ts'
 import { packageVersion } from '../../gateway/version.ts'
 import { isObject } from '../../errors/checks.ts'
@@ -118,6 +119,39 @@ const owned = { account: name, key: name }
 const LIMIT_ID =
   /^(?:rpm|concurrency|(?:cap|requests|tokens)\.(?:minute|5h|day|week|month|lifetime))(?:\.[0-9a-f]{8})?$/
 
+const pico = v.pipe(v.string(VENDOR), v.regex(/^\d{1,30}$/, VENDOR))
+
+/** Details of a booking, as in its row. */
+const booking = v.strictObject({
+  expiresAt: v.optional(moment),
+  unlock: v.optional(flag),
+  takesFrom: v.optional(text),
+  facts: v.optional(v.record(v.string(), v.any())),
+  blocks: v.optional(
+    v.array(v.strictObject({ name: text, from: pico, to: pico, expiresAt: v.optional(moment) })),
+  ),
+})
+
+/** @param note of a correction and a refund it is their reason */
+function bookingLine<Kind extends BookingKind, Note extends v.GenericSchema>(
+  kind: Kind,
+  amount: typeof correction | typeof sum,
+  note: Note,
+) {
+  return v.strictObject({
+    kind: v.literal(kind),
+    account: name,
+    request: name,
+    at: moment,
+    cost: amount,
+    note,
+    booking: v.optional(booking),
+    actor: v.optional(text),
+  })
+}
+
+const remark = v.optional(v.string())
+
 const items = v.variant('kind', [
   v.strictObject({ kind: v.literal('account'), account: name, paid: flag }),
   v.strictObject({
@@ -205,24 +239,11 @@ const items = v.variant('kind', [
     }),
     unfolded: v.optional(v.literal(true)),
   }),
-  v.strictObject({
-    kind: v.literal('top-up'),
-    account: name,
-    request: name,
-    at: moment,
-    cost: credit,
-    note: v.optional(v.string()),
-    actor: v.optional(text),
-  }),
-  v.strictObject({
-    kind: v.literal('adjust'),
-    account: name,
-    request: name,
-    at: moment,
-    cost: correction,
-    note: text,
-    actor: v.optional(text),
-  }),
+  bookingLine('top-up', credit, remark),
+  bookingLine('promo', credit, remark),
+  bookingLine('adjust', correction, text),
+  bookingLine('refund', credit, text),
+  bookingLine('expire', sum, remark),
   v.strictObject({
     kind: v.literal('orphan'),
     ...owned,

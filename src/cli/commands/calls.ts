@@ -3,8 +3,8 @@ import { REQUEST_FILTERS } from '../../server/admin/resources/request.ts'
 import { USAGE_FILTERS } from '../../server/admin/resources/usage.ts'
 import { asked, connected, list, RANGE, whole } from '../asked.ts'
 import type { Group } from '../command.ts'
-import { cell } from '../output.ts'
-import { withQuery } from '../settings.ts'
+import { card, cell } from '../output.ts'
+import { required, withQuery } from '../settings.ts'
 import { billText, endOf, proofOf, requestCard, usageText } from '../shown.ts'
 
 const FILTERS = [...Object.keys(REQUEST_FILTERS), 'from', 'to', 'after']
@@ -59,6 +59,20 @@ export const CALLS: Group = {
       { options: { key, account, model, status } },
       async (admin, args) => (await import('../requests.ts')).tailRequests(admin, args),
     ),
+    asked('requests refund', 'Give the cost of a call back, once.', {
+      arguments: ['request'],
+      options: {
+        usd: { value: 'usd', help: 'a part of it (default: the whole)' },
+        reason: { value: 'text', help: 'why, kept with the booking (required)' },
+      },
+      example: 'requests refund req_01M836W9288QQ0XZ5GCMSVB8JC --reason "cut off"',
+      ask: (args, path) => {
+        const reason = required(args, 'reason', 'A refund says why')
+        return ['POST', `/requests${path}/refund`, { usd: args.text.usd, reason }]
+      },
+      show: ({ data }) =>
+        `${data.duplicate ? 'This call was refunded before; nothing was changed.\n' : ''}${card(data)}`,
+    }),
     asked('requests end', 'End a running call.', {
       arguments: ['request'],
       ask: (_, path) => ['POST', `/requests${path}/end`],

@@ -158,13 +158,24 @@ export const MONEY: Group = {
     asked('credits add', 'Put money on an account.', {
       arguments: ['account', 'usd'],
       of: 'account',
-      options: { ...REFERENCE, note: { value: 'text', help: 'kept with the booking' } },
+      options: {
+        promo: { help: 'promotional credit, which was not paid for' },
+        expires: { value: 'date', help: 'when what is left of it expires, such as 2027-01-31' },
+        unlock: { help: 'with --promo: the account may use every model, as after a payment' },
+        ...REFERENCE,
+        note: { value: 'text', help: 'kept with the booking' },
+      },
       example: 'credits add acme 25.00 --reference "invoice 17"',
-      ask: ({ positionals: [, usd], text: { reference, note } }, path) => [
-        'POST',
-        `${path}/credits`,
-        { usd, reference, note },
-      ],
+      ask: ({ positionals: [, usd], text, on }, path) => {
+        const { reference, note, expires: expires_at } = text
+        const promo = on.has('promo') && { kind: 'promotional' }
+        const unlock = on.has('unlock') && { unlock: true }
+        return [
+          'POST',
+          `${path}/credits`,
+          { usd, ...promo, expires_at, ...unlock, reference, note },
+        ]
+      },
       show: booked('added'),
     }),
     asked('credits adjust', 'Correct a balance.', {
@@ -172,6 +183,10 @@ export const MONEY: Group = {
       of: 'account',
       options: {
         reason: { value: 'text', help: 'why, kept with the booking (required)' },
+        from: {
+          value: 'block',
+          help: 'of an amount below 0: the credit that it takes first, such as promo:spring',
+        },
         ...REFERENCE,
       },
       example: 'credits adjust acme -2.50 --reason "charged twice"',
@@ -179,8 +194,9 @@ export const MONEY: Group = {
         usd.startsWith('-') ? `${usd.slice(1)} USD leave ${calledOf(one)}. Book it?` : undefined,
       ask: (args, path) => {
         const reason = required(args, 'reason', 'A correction says why')
-        const { reference } = args.text
-        return ['POST', `${path}/adjust`, { usd: args.positionals[1], reference, reason }]
+        const { reference, from: takes_from } = args.text
+        const body = { usd: args.positionals[1], reference, reason, takes_from }
+        return ['POST', `${path}/adjust`, body]
       },
       show: booked('changed'),
     }),

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { toAccountChange, type Account } from '../../accounts/stored.ts'
 import { note, audited, changing } from './audit.ts'
 import { requireRight } from '../../access/actors.ts'
@@ -6,10 +5,9 @@ import {
   ACCOUNT_SETTINGS,
   accountChange,
   accountSettings,
-  adjustment,
-  credits,
   newAccount,
   accountView,
+  creditView,
 } from './resources/account.ts'
 import { withIds } from '../../models/allowlist.ts'
 import {
@@ -24,15 +22,8 @@ import {
   type Routes,
   needs,
 } from './route.ts'
-import {
-  InvalidRequest,
-  LedgerDoubted,
-  NotFound,
-  ReferenceTaken,
-  Unavailable,
-} from '../../errors/errors.ts'
-import { formatPico, parsePico, usdJson, type Pico } from '../../money/money.ts'
-import type { Settled } from '../../state/ledger/ledger.ts'
+import { InvalidRequest, NotFound } from '../../errors/errors.ts'
+import { usdJson } from '../../money/money.ts'
 import { accountNotices } from '../../gateway/notices.ts'
 import { limitsOf } from './limits.ts'
 import { zoneOf } from '../../accounts/limits.ts'
@@ -49,8 +40,6 @@ export const accountRoutes: Routes = {
   },
   '/accounts/:id/answers': { DELETE: needs('keys', purgeAnswers) },
   '/answers': { GET: needs('read', showAnswers) },
-  '/accounts/:id/credits': { POST: needs('money', addCredits) },
-  '/accounts/:id/adjust': { POST: needs('money', adjustBalance) },
 }
 
 /** The right for members of an account that have no other one. */
@@ -150,131 +139,6 @@ const ofAccounts = ({ runtime }: AdminRequest) => ({
   view: (account: Account) => wholeAccount(runtime, account),
 })
 
-/** @throws LedgerDoubted while the ledger is not the one that was used until now */
-function refuseInDoubt({ ledger }: Runtime): void {
-  const { doubt } = ledger.health()
-  if (doubt !== undefined)
-    throw new LedgerDoubted('ledger_in_doubt', `Nothing was booked. ${doubt}`)
-}
-
-async function addCredits(request: AdminRequest): Promise<Answer> {
-  const { reference, ...body } = readNew(credits, await bodyOf(request))
-  refuseInDoubt(request.runtime)
-  const { id } = await accountOf(request.runtime, request.id)
-  return topUp(request, id, { ...body, reference: referenceFor(request, 'credits', reference) })
-}
-
-async function adjustBalance(request: AdminRequest): Promise<Answer> {
-  const { reference, ...body } = readNew(adjustment, await bodyOf(request))
-  refuseInDoubt(request.runtime)
-  const { id } = await accountOf(request.runtime, request.id)
-  return adjust(request, id, { ...body, reference: referenceFor(request, 'adjust', reference) })
-}
-
-/** The reference of a booking: the client's, or one made of its `Idempotency-Key`, or a new one. */
-function referenceFor(request: AdminRequest, kind: 'credits' | 'adjust', given?: string): string {
-  return given ?? idFromKey(request, kind, request.id) ?? `${kind}:${randomUUID()}`
-}
-
-// Bookings of the admin API: credits, and corrections of a balance. Each is booked once per account and reference.
-
-/** Books credits; status 200 for a reference that was booked earlier. @throws ReferenceTaken when that was with another amount */
-async function topUp(
-  request: Pick<AdminRequest, 'runtime' | 'actor'>,
-  account: string,
-  {
-    usd,
-    reference,
-    note: remark,
-  }: ReturnType<typeof readNew<typeof credits>> & { readonly reference: string },
-) {
-  const amount = parsePico(usd)
-  const booked = request.runtime.ledger.topUp({
-    account,
-    amount,
-    reference,
-    actor: request.actor.id,
-    ...(remark !== undefined && { note: remark }),
-  })
-  const booking = { booked, account, amount, reference }
-  const answer = await answerTo(request, booking, { free_tier: false })
-  const after = { usd: formatPico(amount), reference, note: remark }
-  if (!answer.body.data.duplicate) {
-    await note(request, { action: 'account.credit', object: `account:${account}`, after })
-  }
-  return answer
-}
-
-/** Books a correction, as {@link topUp}. */
-async function adjust(
-  request: Pick<AdminRequest, 'runtime' | 'actor'>,
-  account: string,
-  {
-    usd,
-    reference,
-    reason,
-  }: ReturnType<typeof readNew<typeof adjustment>> & { readonly reference: string },
-) {
-  const amount = usd.startsWith('-') ? -parsePico(usd.slice(1)) : parsePico(usd)
-  const booked = request.runtime.ledger.adjust({
-    account,
-    amount,
-    reference,
-    reason,
-    actor: request.actor.id,
-  })
-  const answer = await answerTo(request, { booked, account, amount, reference }, {})
-  const after = { usd: formatPico(amount), reference, reason }
-  if (!answer.body.data.duplicate) {
-    await note(request, { action: 'account.adjust', object: `account:${account}`, after })
-  }
-  return answer
-}
-
-interface Booking {
-  readonly booked: Promise<Settled>
-  readonly account: string
-  readonly amount: Pico
-  readonly reference: string
-}
-
-async function answerTo(
-  { runtime }: Pick<AdminRequest, 'runtime'>,
-  { booked, account, amount, reference }: Booking,
-  more: object,
-) {
-  const { state, cost, balance } = await booked.catch((error) => {
-    refuseInDoubt(runtime)
-    return explain(error, reference)
-  })
-  runtime.usage?.settled(account)
-  runtime.spending.touched(account)
-  const duplicate = state === 'duplicate'
-  if (cost !== -amount) {
-    const [before, now] = [-cost, amount].map((pico) => `${formatPico(pico)} USD`)
-    const first = `The reference ${JSON.stringify(reference)} was booked with ${before} before`
-    const message = `${first}, not with ${now}: nothing was booked. Use another reference.`
-    throw new ReferenceTaken(message)
-  }
-  const amounts = { amount_usd: usdJson(-cost), balance_usd: usdJson(balance) }
-  const data = { account_id: account, ...amounts, ...more, duplicate }
-  return duplicate
-    ? { status: 200, headers: REPLAYED, body: { data } }
-    : { status: 201, body: { data } }
-}
-
-/** Translates an error of the ledger, which may have booked without an answer. */
-function explain(error: unknown, reference: string): never {
-  if (error instanceof Unavailable) {
-    const again = `Repeat it with the reference ${JSON.stringify(reference)}, which books it once.`
-    const message = `${error.message} Whether this was booked is not known. ${again}`
-    throw new Unavailable('service_unavailable', message, { cause: error })
-  }
-  if (!(error instanceof RangeError)) throw error
-  const message = `Invalid 'usd': ${error.message}.`
-  throw new InvalidRequest('invalid_value', message, { param: 'usd' })
-}
-
 /** @param before the account before a change */
 async function wholeAccount(runtime: Runtime, account: Account, before?: Account) {
   const { ledger, accounts, config } = runtime
@@ -289,6 +153,7 @@ async function wholeAccount(runtime: Runtime, account: Account, before?: Account
     {
       limit_status,
       warnings: accountNotices(runtime, account, { status: limit_status, before }),
+      credit: creditView(await ledger.credit(account.id)),
       keys: keys.map(({ id }) => id),
       key_count: keys.filter(({ archivedAt }) => archivedAt === undefined).length,
     },

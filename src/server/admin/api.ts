@@ -10,6 +10,7 @@ import { requireRight } from '../../access/actors.ts'
 import type { AdminAuth } from './auth.ts'
 import { addSessionRoutes } from './session.ts'
 import { accountRoutes } from './accounts.ts'
+import { bookingRoutes } from './bookings.ts'
 import { auditRoutes } from './audit.ts'
 import { keyRoutes } from './keys.ts'
 import { limitRoutes } from './limits.ts'
@@ -128,6 +129,7 @@ function wrongMethod(method: string, allow: string): InvalidRequest {
 /** Routes by path below `/admin`, then by method; HEAD is answered like GET. */
 export const ADMIN_ROUTES: Routes = {
   ...accountRoutes,
+  ...bookingRoutes,
   ...usageRoutes,
   ...ledgerRoutes,
   ...keyRoutes,

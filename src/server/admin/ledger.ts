@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import { isBookingKind } from '../../state/ledger/bookings.ts'
 import { LedgerDoubted, NotFound } from '../../errors/errors.ts'
 import { formatPico, usdJson } from '../../money/money.ts'
 import { indexOf } from './usage.ts'
@@ -7,7 +8,7 @@ import type { ChainFault, NotedPoint } from '../../state/ledger/chain.ts'
 import { StateChanged } from '../../state/ledger/doubt.ts'
 import { note } from './audit.ts'
 import { outboxView, quarantinedView } from './views.ts'
-import type { LedgerRow, Orphan } from '../../state/ledger/ledger.ts'
+import { type LedgerRow, type Orphan, BOOKING_KINDS } from '../../state/ledger/ledger.ts'
 import {
   checkParameters,
   readLimit,
@@ -47,7 +48,7 @@ export const ledgerRoutes: Routes = {
 }
 
 const PARAMETERS = new Set(['limit', 'before', 'kind', 'key', 'from', 'to', 'format'])
-const KINDS: readonly string[] = ['usage', 'top-up', 'adjust', 'orphan']
+const KINDS: readonly string[] = ['usage', ...BOOKING_KINDS, 'orphan']
 /** Rows that one page searches. */
 const MOST_SEARCHED = 20_000
 /** Latest time between a call and its booking; rows are in the order of booking. */
@@ -326,16 +327,20 @@ function rowView({
   usage,
   note,
   actor,
+  booking,
 }: LedgerRow): LedgerEntry {
-  const isBooking = kind === 'top-up' || kind === 'adjust'
+  const ofCall = { request_id: request, key_id: key ?? booking?.facts?.call?.key }
   return {
     seq,
     kind,
-    ...(isBooking ? { reference: request } : { request_id: request, key_id: key }),
+    ...(isBookingKind(kind) ? { reference: request, ...(kind === 'refund' && ofCall) } : ofCall),
     at: moment(at),
     amount_usd: usdJson(-cost),
-    ...(kind === 'adjust' ? { reason: note } : { note }),
+    ...(kind === 'adjust' || kind === 'refund' ? { reason: note } : { note }),
     ...(actor !== undefined && { actor }),
+    ...(booking?.expiresAt !== undefined && { expires_at: moment(booking.expiresAt) }),
+    ...(booking?.takesFrom !== undefined && { takes_from: booking.takesFrom }),
+    ...(booking?.facts?.cash && { cash: booking.facts.cash }),
     usage: usage && {
       at: moment(usage.at),
       endpoint: usage.endpoint,

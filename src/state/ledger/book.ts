@@ -26,6 +26,7 @@ import {
   type RefusedLimit,
   TIER,
   teamKey,
+  type Booking,
 } from './ledger.ts'
 import {
   addToCounter,
@@ -42,6 +43,7 @@ import {
   type Counter,
   type Standing,
 } from './key-book.ts'
+import { endsFreeTier } from './bookings.ts'
 import type { RateLog } from './rate-log.ts'
 import { addRunning, addTo, counterName, ownersOf, spendName } from './sums.ts'
 import { appliesTo, counterEntry, countersIn, kindOf, type Counts } from './limit-list.ts'
@@ -90,13 +92,6 @@ export function checkHold({ expected, ceiling }: Pick<HoldRequest, 'expected' | 
   if (ceiling >= expected) return
   const amounts = `${formatPico(ceiling)} USD is below ${formatPico(expected)} USD`
   throw new RangeError(`the ceiling of a hold has to be at least what is expected: ${amounts}`)
-}
-
-/** @throws RangeError for an adjustment of 0, or of more than MAX_AMOUNT either way */
-export function checkAdjustment(amount: Pico): void {
-  if (amount === 0n) throw new RangeError('an adjustment has to be above or below 0')
-  if (amount < 0n) checkAmount('an adjustment without its sign', -amount)
-  else checkAmount('an adjustment', amount)
 }
 
 /** @throws RangeError for a rate or concurrency that is not a whole number of at least 1; absent ones pass */
@@ -397,16 +392,11 @@ export class AccountBook {
     this.#calls.set(request, call)
   }
 
-  /** Adds to the balance and ends the free tier. */
-  credit(amount: Pico): void {
+  /** Adds a booked amount to the balance. */
+  book(booking: Pick<Booking, 'kind' | 'unlock'>, amount: Pico): void {
     this.balance += amount
-    this.paid = true
-    this.paidIn += amount
-  }
-
-  /** Adds a correction, which may be negative, to the balance. */
-  adjust(amount: Pico): void {
-    this.balance += amount
+    this.paid ||= endsFreeTier(booking)
+    if (booking.kind === 'top-up') this.paidIn += amount
   }
 
   /** Sets a key's limits, unless the stored ones have a higher revision. @throws RangeError for a limit below 1 */

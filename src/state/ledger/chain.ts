@@ -4,6 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import { formatPico } from '../../money/money.ts'
+import { bodyMembers } from './bookings.ts'
 import type { ChainBase, ChainPoint, LedgerRow } from './ledger.ts'
 
 type ChainedRow = Omit<LedgerRow, 'seq'> & { readonly day?: string }
@@ -14,8 +15,8 @@ export function beginChain(account: string): ChainBase {
 
 /** The place after one more row. A row has the same text in both engines, and in an export. */
 export function chained({ n, chain }: ChainPoint, row: ChainedRow): ChainPoint {
-  const { kind, request, key, day, at, cost, actor, usage, note } = row
-  const body = usage ?? (note === undefined ? null : { note })
+  const { kind, request, key, day, at, cost, actor } = row
+  const body = bodyMembers(row) ?? null
   const members = [kind, request, key ?? '', day ?? '', at, formatPico(cost), actor ?? '', body]
   return { n: n + 1, chain: sha256(chain + JSON.stringify(members)) }
 }

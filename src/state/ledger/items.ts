@@ -1,14 +1,15 @@
 /** Rules of folding, exporting and importing for both engines. */
 import { isDeepStrictEqual } from 'node:util'
 import { formatPico, type Pico } from '../../money/money.ts'
-import type { LedgerRow, RowItem, TotalItem } from './ledger.ts'
+import { isBookingKind } from './bookings.ts'
+import type { LedgerRow, RowItem, TotalItem, BookingKind } from './ledger.ts'
 import { DAY_MS, dayOf } from './windows.ts'
 
 /** A settlement can be repeated for at least this long without being charged twice. */
 export const RECEIPT_HOURS = 48
 
 const HOUR_MS = 3_600_000
-const COMPARED = ['key', 'day', 'at', 'cost', 'usage', 'note', 'actor'] as const
+const COMPARED = ['key', 'day', 'at', 'cost', 'usage', 'note', 'booking', 'actor'] as const
 
 /** Upper bounds of a fold; a row has to be below both. */
 export interface FoldBounds {
@@ -40,8 +41,10 @@ export function isFoldable(
   return row.at < at && (charged || dayOf(row.at)) < day
 }
 
-export function isBooking({ kind }: Pick<LedgerRow, 'kind'>): boolean {
-  return kind !== 'usage' && kind !== 'orphan'
+export function isBooking<Row extends { readonly kind: string }>(
+  row: Row,
+): row is Row & { readonly kind: BookingKind } {
+  return isBookingKind(row.kind)
 }
 
 /** A row, and its number in the history of its account. */
@@ -134,6 +137,7 @@ const WORDS = {
   cost: 'amount',
   usage: 'usage',
   note: 'note',
+  booking: 'details',
   actor: 'actor',
 } as const
 
@@ -143,9 +147,7 @@ function plain(value: RowItem[(typeof COMPARED)[number]]): unknown {
 }
 
 function nameOf({ kind, request, account }: RowItem): string {
-  const what = { usage: 'request', 'top-up': 'top-up', adjust: 'adjustment', orphan: 'orphan' }[
-    kind
-  ]
+  const what = kind === 'usage' ? 'request' : kind === 'adjust' ? 'adjustment' : kind
   return `${what} ${JSON.stringify(request)} of account ${account}`
 }
 

@@ -271,24 +271,84 @@ export interface BookedCharge extends Lease {
   readonly body: string
 }
 
-export interface TopUp {
+/**
+ * `top-up`: credit that was paid, which ends the free tier; `promo`: credit that was given; `adjust`: a correction; `refund`: the cost of
+ * a call given back; `expire`: the end of a block, which takes what is left of it.
+ */
+export const BOOKING_KINDS = ['top-up', 'promo', 'adjust', 'refund', 'expire'] as const
+export type BookingKind = (typeof BOOKING_KINDS)[number]
+
+export interface Booking {
   readonly account: string
-  /** An amount above 0n and at most `MAX_AMOUNT`, else `topUp` throws a RangeError. */
-  readonly amount: Pico
-  /** Idempotency key: a reference is booked once per account. */
-  readonly reference: string
-  readonly note?: string
+  readonly kind: BookingKind
+  /** Id of the person, token or part of the gateway that books. */
   readonly actor?: string
+  /** Added to the balance: above 0n, of `adjust` not 0n, and at most `MAX_AMOUNT` either way. Of `expire` it is ignored. */
+  readonly amount: Pico
+  /** Idempotency key: booked once per account and kind. Of `expire` the name of the block, of `refund` the id of the call. */
+  readonly reference: string
+  /** The reason of a correction and a refund. */
+  readonly note?: string
+  /** Moment when what is left of a top-up or promo expires, ms since epoch. */
+  readonly expiresAt?: number
+  /** Whether a promo ends the free tier, as a top-up does. */
+  readonly unlock?: boolean
+  /** The open block from which an `adjust` below 0 takes first. */
+  readonly takesFrom?: string
+  readonly facts?: BookingFacts
 }
 
-export interface Adjustment {
-  readonly account: string
-  /** Added to the balance: not 0n, at most `MAX_AMOUNT` either way, else `adjust` throws a RangeError. */
-  readonly amount: Pico
-  /** Idempotency key: a reference is booked once per account. Top-ups have references of their own. */
-  readonly reference: string
-  readonly reason: string
-  readonly actor?: string
+/** What else is known of a booking. */
+interface BookingFacts {
+  /** What a customer has paid, in the currency of the payment. */
+  readonly cash?: {
+    readonly amount: string
+    readonly currency: string
+    readonly by: string
+    readonly payment: string
+  }
+  readonly cause?: 'seed' | 'payment_refund' | 'refund_failed' | 'dispute' | 'dispute_won'
+  /** The call of a refund. */
+  readonly call?: {
+    readonly key: string
+    readonly model: string
+    readonly deployment?: string
+    readonly endpoint: string
+    readonly tag?: string
+    readonly user?: string
+    /** Whether it is known what its vendors are paid. */
+    readonly known: boolean
+  }
+}
+
+/** Members of a booking in its row, beside its amount. */
+export interface BookingDetails extends Pick<
+  Booking,
+  'expiresAt' | 'unlock' | 'takesFrom' | 'facts'
+> {
+  /** The blocks of the account after it, where it has changed them. */
+  readonly blocks?: readonly BlockText[]
+}
+
+/** A block as rows and stores have it: amounts are text, in pico-dollars. */
+export interface BlockText {
+  /** `<kind>:<reference>` of the booking that made it. */
+  readonly name: string
+  readonly from: string
+  readonly to: string
+  /** ms since epoch */
+  readonly expiresAt?: number
+}
+
+/** What is open of a block. */
+export interface OpenBlock extends Pick<BlockText, 'name' | 'expiresAt'> {
+  readonly left: Pico
+}
+
+/** Credit of an account as of one moment; `blocks` in the order of use. */
+export interface AccountCredit {
+  readonly plain: Pico
+  readonly blocks: readonly OpenBlock[]
 }
 
 /** Version of what both engines store. Gateways with the same number run beside each other. */
@@ -374,21 +434,19 @@ export interface KeySpend {
   readonly inFlight: number
 }
 
-/**
- * One row of an account's history. A top-up and an adjustment have their reference as `request` and no `usage`; their
- * `cost` is the negative amount.
- */
+/** One row of an account's history. A booking has its reference as `request` and no `usage`; its `cost` is the negative amount. */
 export interface LedgerRow {
   /** Ascending within the account, with gaps; the cursor of `usage`. */
   readonly seq: number
-  readonly kind: 'usage' | 'top-up' | 'adjust' | 'orphan'
+  readonly kind: 'usage' | 'orphan' | BookingKind
   readonly request: string
   readonly key?: string
   readonly at: number
   readonly cost: Pico
   readonly usage?: UsageRow
-  /** The note of a top-up, the reason of an adjustment. */
+  /** The note of a booking: of a correction and a refund its reason. */
   readonly note?: string
+  readonly booking?: BookingDetails
   /** Id of the person, token or part of the gateway that made a booking; absent in bookings of earlier releases. */
   readonly actor?: string
 }
@@ -498,10 +556,15 @@ export interface Ledger {
   leave(lease: Leave): void | Promise<void>
   /** Extends leases. A lease that has expired or was settled stays gone. */
   renew(leases: readonly Lease[]): Promise<void>
-  /** Idempotent by reference. The first top-up of an account ends its free tier for ever. */
-  topUp(topUp: TopUp): Promise<Settled>
-  /** Corrects a balance, below zero too. Idempotent by reference. Spend, caps and the free tier stay as they are. */
-  adjust(adjustment: Adjustment): Promise<Settled>
+  /**
+   * Moves a balance, below zero too. Idempotent by kind and reference. Spend and caps stay as they are; the first top-up of an account,
+   * or promo with `unlock`, ends its free tier for ever. The answer's `cost` is the negative amount. Durable when it resolves.
+   * @throws RangeError for an amount out of bounds; NotFound for a block that is not open; NotPossible for too many blocks;
+   * Unavailable: it may be booked then or not, and can be repeated
+   */
+  book(booking: Booking): Promise<Settled>
+  /** The credit of an account, as of one moment. */
+  credit(account: string): Promise<AccountCredit>
   account(id: string): Promise<AccountBalance>
   /** The money of many accounts, in their order, each as of one moment. */
   balances(

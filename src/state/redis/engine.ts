@@ -4,22 +4,24 @@
  * finish, and their settlements wait in the outbox.
  */
 import type { Storage } from 'unstorage'
-import { cannotBook, ConfigError, NotFound, ReferenceTaken } from '../../errors/errors.ts'
+import {
+  cannotBook,
+  ConfigError,
+  NotFound,
+  ReferenceTaken,
+  Unavailable,
+} from '../../errors/errors.ts'
 import type { Audit } from '../audit.ts'
 import type { Announcements } from '../announcements.ts'
 import { randomId } from '../ids.ts'
 import type { Records } from '../records.ts'
 import { RedisAnnouncements } from './announcements.ts'
 import { RedisAudit } from './audit-log.ts'
-import {
-  checkAdjustment,
-  checkHold,
-  checkLimits,
-  TIGHT_CEILINGS,
-  RETRY_MS,
-} from '../ledger/book.ts'
+import { checkHold, checkLimits, TIGHT_CEILINGS, RETRY_MS } from '../ledger/book.ts'
+import { changeBlocks, changesBlocks, creditOf, toBlocks } from '../ledger/blocks.ts'
+import { bookingBody, checkBooking, refuseBlock } from '../ledger/bookings.ts'
 import { inDoubt } from '../ledger/doubt.ts'
-import { checkAmount, type Pico } from '../../money/money.ts'
+import type { Pico } from '../../money/money.ts'
 import type { Archive } from '../ledger/archive.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
 import {
@@ -30,7 +32,6 @@ import {
   type LedgerState,
   type AccountBalance,
   type AccountTotals,
-  type Adjustment,
   type Discrepancy,
   type Admission,
   type BookedCharge,
@@ -59,11 +60,12 @@ import {
   type Settled,
   type Settlement,
   type TakeRows,
-  type TopUp,
   type HeldBy,
   type LimitOwner,
   type RateStatus,
   type RequestId,
+  type AccountCredit,
+  type Booking,
 } from '../ledger/ledger.ts'
 import { countsOf, encoded, kindOf, readList } from '../ledger/limit-list.ts'
 import type { ZoneRule } from '../ledger/windows.ts'
@@ -74,6 +76,7 @@ import { RedisHistory, RedisImport } from './history.ts'
 import { Memory } from './memory.ts'
 import { RedisRecords, redisStorage } from './records.ts'
 import { liftedRevision, toLimitsText } from './limits-text.ts'
+import { blocksIn, effectsOf, referencesOf } from './bookings.ts'
 import { accountsIn } from './rows.ts'
 import { toPico, type ScriptReply, type ScriptClient } from './replies.ts'
 import { LEDGER, Lifter } from './schema.ts'
@@ -101,6 +104,8 @@ interface RedisOptions {
 
 /** No account's id: a key in any slot of a cluster, so that its server can be asked for the time. */
 const CLOCK_ACCOUNT = '@clock'
+/** Most attempts at a booking that lays blocks out anew: a settlement between two of them is longer than a round trip. */
+const BLOCK_ATTEMPTS = 50
 /** Deadline of one attempt at an admission; there are two attempts. */
 const ADMISSION_MS = 250
 const LEAVE_MS = 500
@@ -299,42 +304,66 @@ export class RedisLedger implements Ledger {
     await Promise.all(renewals)
   }
 
-  /**
-   * The answer's `cost` is the negative amount.
-   * @throws RangeError for an amount out of bounds; Unavailable when Redis does not answer: the top-up may be booked
-   * then or not, and can be repeated
-   */
-  async topUp({ account, amount, reference, note, actor = '' }: TopUp): Promise<Settled> {
-    checkAmount('a top-up', amount, 1n)
-    const keys = keysOf(account, 'book', 'u', 't')
-    const body = note === undefined ? '' : JSON.stringify({ note })
-    const args = [reference, `${amount}`, body, actor]
-    const book = async () => {
-      const reply = await this.#ask(() => this.#store.topUp(...keys, ...args))
-      const settled = toSettled(reply)
-      return { ...settled, cost: -settled.cost }
-    }
+  async book(booking: Booking): Promise<Settled> {
+    checkBooking(booking)
+    const book = () => (changesBlocks(booking) ? this.#bookBlocks(booking) : this.#book(booking))
     const booked = await book()
     this.#outbox.remember(book)
     return booked
   }
 
-  /**
-   * The answer's `cost` is the negative amount.
-   * @throws RangeError for an amount out of bounds; Unavailable when Redis does not answer: the adjustment may be
-   * booked then or not, and can be repeated
-   */
-  async adjust({ account, amount, reference, reason, actor = '' }: Adjustment): Promise<Settled> {
-    checkAdjustment(amount)
-    const keys = keysOf(account, 'book', 'u', 'a')
-    const args = [reference, `${amount}`, `${-amount}`, JSON.stringify({ note: reason }), actor]
-    const book = async () => {
-      const reply = await this.#ask(() => this.#store.adjust(...keys, ...args))
-      return toSettled(reply)
+  async #book(booking: Booking): Promise<Settled> {
+    return toSettled(await this.#sendBooking(booking, -booking.amount, bookingBody(booking), []))
+  }
+
+  /** Lays blocks out here, and again where a settlement has moved the spend meanwhile. @throws Unavailable where that does not end */
+  async #bookBlocks(booking: Booking): Promise<Settled> {
+    const { account } = booking
+    let [, blocks, spent] = await this.#creditOf(account)
+    for (let attempt = 0; attempt < BLOCK_ATTEMPTS; attempt++) {
+      const change = changeBlocks(booking, blocksIn(blocks), toPico(spent))
+      // A repetition may find the block gone that it has taken from.
+      const [cost, next] =
+        typeof change === 'string' ? [-booking.amount, []] : [change.cost, change.blocks]
+      const body = bookingBody(booking, next)
+      const expected = typeof change === 'string' ? ['-', '-'] : [blocks, spent]
+      const reply = await this.#sendBooking(booking, cost, body, [
+        JSON.stringify(next),
+        ...expected,
+      ])
+      if (reply[0] !== 'moved') return toSettled(reply)
+      if (typeof change === 'string') refuseBlock(change, booking)
+      const [, ...present] = reply as string[]
+      ;[blocks = '', spent = ''] = present
     }
-    const booked = await book()
-    this.#outbox.remember(book)
-    return booked
+    throw new Unavailable('service_unavailable', 'The account is booked to by others all the time.')
+  }
+
+  #sendBooking(
+    booking: Booking,
+    cost: Pico,
+    body: string | null,
+    blocks: readonly string[],
+  ): Promise<ScriptReply> {
+    const { account, kind, reference, actor = '' } = booking
+    const keys = keysOf(account, 'book', 'u', referencesOf(kind))
+    const row = [kind, reference, `${cost}`, body ?? '', actor]
+    const args = [...row, ...effectsOf(booking).slice(0, 2), ...blocks]
+    return this.#ask(() => this.#store.book(...keys, ...args))
+  }
+
+  async #creditOf(
+    account: string,
+  ): Promise<readonly [balance: string, blocks: string, spent: string]> {
+    const [book = ''] = keysOf(account, 'book')
+    const read = () => this.#connection.client.hmget(book, 'bal', 'blocks', `s:L:${ACCOUNT}`)
+    const [balance, blocks, spent] = await this.#connection.ask(read)
+    return [balance ?? '0', blocks ?? '', spent ?? '']
+  }
+
+  async credit(account: string): Promise<AccountCredit> {
+    const [balance, blocks, spent] = await this.#creditOf(account)
+    return creditOf(toPico(balance), toBlocks(blocksIn(blocks)), toPico(spent))
   }
 
   async account(id: string): Promise<AccountBalance> {
@@ -720,7 +749,7 @@ function toRefused(reply: ScriptReply): RefusedLimit {
   }
 }
 
-/** The reply of the scripts `settle`, `topUp` and `adjust`. */
+/** The reply of the scripts `settle` and `book`. */
 function toSettled([state, cost, balance]: ScriptReply): Settled {
   return { state: state as Settled['state'], cost: toPico(cost), balance: toPico(balance) }
 }

@@ -1,5 +1,6 @@
 /** The history of accounts in Redis: reads, verifies, exports and folds rows. */
 import { randomUUID } from 'node:crypto'
+import { writeBody } from '../ledger/bookings.ts'
 import { chained } from '../ledger/chain.ts'
 import { paced } from '../ledger/maintenance.ts'
 import {
@@ -29,6 +30,7 @@ import type {
   CounterItem,
   LimitsItem,
 } from '../ledger/ledger.ts'
+import { effectsOf, referencesOf } from './bookings.ts'
 import type { ReceiptLookup } from './outbox.ts'
 import { accountPrefix, keysOf, PREFIX, rowsKey, type RedisConnection } from './connection.ts'
 import { toLimits, toLimitsText } from './limits-text.ts'
@@ -536,13 +538,15 @@ export class RedisImport {
   }
 
   #write(item: RowItem): Promise<ScriptReply> {
-    const { account, kind, request, key = '', cost, day = '', at, usage, note, actor = '' } = item
-    const body = usage ?? (note === undefined ? undefined : { note })
-    const text = body === undefined ? '' : JSON.stringify(body)
-    const references = kind === 'adjust' ? 'a' : 't'
-    const keys = keysOf(account, 'book', 'u', `r:${request}`, references)
+    const { account, kind, request, key = '', cost, day = '', at, usage, actor = '' } = item
+    const text = writeBody(item) ?? ''
+    const keys = keysOf(account, 'book', 'u', `r:${request}`, referencesOf(kind))
     const of = usage?.team === undefined ? key : `${key}@${usage.team}`
-    const args = [kind, request, of, `${cost}`, day, `${at}`, text, actor]
+    const row = [kind, request, of, `${cost}`, day, `${at}`, text, actor]
+    const args = [
+      ...row,
+      ...(isBooking(item) ? effectsOf({ kind: item.kind, ...item.booking }) : []),
+    ]
     return this.#connection.ask(() => this.#store.takeRow(...keys, ...args))
   }
 

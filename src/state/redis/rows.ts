@@ -1,6 +1,7 @@
 /** Reads an account in Redis: its rows in pages, and a snapshot of its sums. */
 import type { Cluster, Redis } from 'ioredis'
 import { beginChain } from '../ledger/chain.ts'
+import { readBody } from '../ledger/bookings.ts'
 import type { ChainBase, LedgerRow, FoldedTotal } from '../ledger/ledger.ts'
 import { accountPrefix, type RedisConnection, serversOf } from './connection.ts'
 
@@ -151,14 +152,8 @@ function toRow(id: string, pairs: readonly string[]): DatedRow {
     ...(key && { key }),
     at: Number(at),
     cost: BigInt(cost),
-    ...(body && readBody(kind, JSON.parse(body))),
+    ...readBody(kind as LedgerRow['kind'], body),
     ...(actor && { actor }),
   }
   return { row, day }
-}
-
-/** @param body of a booking of schema 8: its note */
-function readBody(kind: string, body: unknown): Pick<LedgerRow, 'usage' | 'note'> {
-  if (kind === 'usage') return { usage: body as NonNullable<LedgerRow['usage']> }
-  return typeof body === 'string' ? { note: body } : (body as Pick<LedgerRow, 'note'>)
 }

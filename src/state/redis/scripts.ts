@@ -7,10 +7,10 @@
  * Keys of account A, all beginning with `gw:{A}:` and so in one slot: `book` (hash, below), `ls` (sorted set: leases by
  * expiry, `<key>[@<team>]|<request>`), `h` (hash: their holds, `<amount>|<day>|<billed>|<at>|<ceiling>|<tight>`, and where
  * counters have something of them `|<counters>|<tokens>|<ceiling of tokens>`), `rl:<key>`, `rl:@team:<id>` and `rl:@account` (lists: entries of the last minute), `r:<request>` (string: receipt), `t` (hash:
- * top-ups by reference), `a` (hash: adjustments by reference), `z` (hash: resets by reference), `u` (stream: rows), `f` (hash: totals of rows that were folded).
+ * top-ups by reference), `a` (hash: adjustments by reference), `b` (hash: other bookings by `<kind>:<reference>`), `z` (hash: resets by reference), `u` (stream: rows), `f` (hash: totals of rows that were folded).
  *
  * Hash `book`, with `<key>` the id of an API key and `<window>` one of `L`, a day `YYYYMMDD`, a month `YYYYMM`:
- * `bal`, `avail` (balance less holds), `ceil` (ceilings of running calls), `in` (top-ups), `tier` (`1` once paid), `seq` (of the last row), `last` and `ahead` (steady time of
+ * `bal`, `avail` (balance less holds), `ceil` (ceilings of running calls), `in` (top-ups), `blocks` (promotional and expiring credit, JSON), `tier` (`1` once paid), `seq` (of the last row), `last` and `ahead` (steady time of
  * the last change, and how far it is ahead of the clock),
  * `l:<key>` (limits, `limits-text.ts`), `n:<key>` (calls in flight), `m:<key>` (their ceilings), `w:<key>` (windows kept), `s:<window>:<key>` (settled), and
  * `c:<window>:<key>` (committed: settled and held). `l`, `w`, `s` and `c` of the key `@account` are those of the account, over all
@@ -69,12 +69,7 @@ export function scriptsWith(clock: string) {
       BASE + SUMS + STEADY + SPEND + COUNTERS + HELD + UNCOUNT + RELEASE + POSTING + LEAVE,
     ),
     renew: script(['book', 'leases'], clock, BASE + STEADY + RENEW),
-    topUp: script(
-      ['book', 'rows', 'references'],
-      clock,
-      BASE + SUMS + ROW + ADJUST + CREDIT + TOP_UP,
-    ),
-    adjust: script(['book', 'rows', 'references'], clock, BASE + SUMS + ROW + ADJUST + CORRECT),
+    book: script(['book', 'rows', 'references'], clock, BASE + SUMS + ROW + BOOKING + BOOK),
     limits: script(['book', 'holds'], BASE + LIMITS),
     reset: script(['book', 'resets'], clock, BASE + SUMS + CALENDAR + ZONE + SPEND + RESET),
     look: script(
@@ -114,7 +109,7 @@ export function scriptsWith(clock: string) {
     rates: script(['book', 'log', 'shared'], clock, BASE + STEADY + RATE + RATES),
     takeRow: script(
       ['book', 'rows', 'receipt', 'references'],
-      BASE + SUMS + SPEND + COUNTERS + POSTING + ROW + ADJUST + CREDIT + TAKE_ROW,
+      BASE + SUMS + SPEND + COUNTERS + POSTING + ROW + BOOKING + TAKE_ROW,
     ),
     takeTotal: script(['book', 'totals'], BASE + SUMS + SPEND + COUNTERS + POSTING + TAKE_TOTAL),
     takeCounter: script(['book'], BASE + SUMS + TAKE_COUNTER),
@@ -274,26 +269,20 @@ end
 if renewed > 0 then call('HSET', book, 'last', text(time)) end
 `
 
-const TOP_UP = `
-local reference, amount, note, actor = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local booked = call('HGET', references, reference)
-if booked then return { 'duplicate', booked, call('HGET', book, 'bal') } end
-load({ 'seq', 'bal', 'avail', 'in' })
-credit(amount)
-call('HSET', references, reference, amount)
-write('top-up', reference, '', '-' .. amount, '', text(now), note, actor)
-save()
-return { 'charged', amount, fields.bal }
-`
-
-const CORRECT = `
-local reference, amount, cost, reason, actor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local booked = call('HGET', references, reference)
-if booked then return { 'duplicate', booked, call('HGET', book, 'bal') } end
-load({ 'seq', 'bal', 'avail' })
-adjust(amount)
-call('HSET', references, reference, cost)
-write('adjust', reference, '', cost, '', text(now), reason, actor)
+const BOOK = `
+local kind, reference, cost, body, actor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local name = referenceOf(kind, reference)
+local booked = call('HGET', references, name)
+if booked then return { 'duplicate', kind == 'top-up' and negated(booked) or booked, call('HGET', book, 'bal') or '0' } end
+load({ 'seq', 'bal', 'avail', 'in', 'blocks', 's:L:${ACCOUNT}' })
+-- New blocks were laid out for what they were, and for the spend.
+if ARGV[8] then
+  local blocks, spent = fields.blocks or '', fields['s:L:${ACCOUNT}'] or ''
+  if blocks ~= ARGV[9] or spent ~= ARGV[10] then return { 'moved', blocks, spent } end
+end
+bookAmount(kind, cost, ARGV[6], ARGV[7], ARGV[8])
+call('HSET', references, name, kind == 'top-up' and negated(cost) or cost)
+write(kind, reference, '', cost, '', text(now), body, actor)
 save()
 return { 'charged', cost, fields.bal }
 `
@@ -329,11 +318,11 @@ if kind == 'usage' then
 else
   load({ 'seq', 'bal', 'avail', 'in' })
 end
-if kind == 'top-up' or kind == 'adjust' then
-  if call('HEXISTS', references, request) == 1 then return { 'there' } end
-  local amount = string.sub(cost, 1, 1) == '-' and string.sub(cost, 2) or '-' .. cost
-  if kind == 'top-up' then credit(amount) else adjust(amount) end
-  call('HSET', references, request, kind == 'top-up' and amount or cost)
+if ARGV[9] then
+  local name = referenceOf(kind, request)
+  if call('HEXISTS', references, name) == 1 then return { 'there' } end
+  bookAmount(kind, cost, ARGV[9], ARGV[10], ARGV[11])
+  call('HSET', references, name, kind == 'top-up' and negated(cost) or cost)
 end
 local seq = write(kind, request, key, cost, day, at, body, actor)
 save()
@@ -518,20 +507,26 @@ local function sweep(time)
 end
 `
 
-const ADJUST = `
-local function adjust(amount)
-  local usd, pico = split(amount)
+/** Moves the balance by a booking. */
+const BOOKING = `
+local function negated(amount)
+  if amount == '0' then return amount end
+  return string.sub(amount, 1, 1) == '-' and string.sub(amount, 2) or '-' .. amount
+end
+
+local function referenceOf(kind, reference)
+  if kind == 'top-up' or kind == 'adjust' then return reference end
+  return kind .. ':' .. reference
+end
+
+-- @param paidIn '1' where it was paid. @param unlocks '1' where it ends the free tier. @param blocks after it, where it changes them
+local function bookAmount(kind, cost, paidIn, unlocks, blocks)
+  local usd, pico = split(negated(cost))
   add('bal', usd, pico)
   add('avail', usd, pico)
-end
-`
-
-/** Adds a top-up, which ends the free tier. */
-const CREDIT = `
-local function credit(amount)
-  adjust(amount)
-  add('in', split(amount))
-  set('tier', '1')
+  if paidIn == '1' then add('in', usd, pico) end
+  if unlocks == '1' then set('tier', '1') end
+  if (blocks or '') ~= '' then set('blocks', blocks) end
 end
 `
 

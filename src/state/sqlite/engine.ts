@@ -14,15 +14,15 @@ import {
   ReferenceTaken,
 } from '../../errors/errors.ts'
 import { inTime } from '../../lifetime/scope.ts'
-import { checkAmount, type Pico } from '../../money/money.ts'
-import { LOST, STALE, checkAdjustment } from '../ledger/book.ts'
+import type { Pico } from '../../money/money.ts'
+import { LOST, STALE } from '../ledger/book.ts'
+import { checkBooking, readBody, refuseBlock } from '../ledger/bookings.ts'
 import { firstKept } from '../ledger/sums.ts'
 import { Clock, DAY_MS, dayOf, windowOf, type ZoneRule } from '../ledger/windows.ts'
 import { checkAccepted, inDoubt, sentenceOf } from '../ledger/doubt.ts'
 import {
   type AccountBalance,
   type AccountTotals,
-  type Adjustment,
   type Admission,
   type BookedCharge,
   type AdmissionRequest,
@@ -50,11 +50,12 @@ import {
   type Settled,
   type Settlement,
   type TakeRows,
-  type TopUp,
   type AcceptedDoubt,
   type Doubt,
   type LedgerState,
   SCHEMA,
+  type AccountCredit,
+  type Booking,
 } from '../ledger/ledger.ts'
 import type { Archive } from '../ledger/archive.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
@@ -66,7 +67,6 @@ import { CannotOpen } from './file.ts'
 import { LEDGER_FILE } from './folder.ts'
 import { sqliteDriver } from './records.ts'
 import { RescueFile } from './rescue.ts'
-import { readBody } from './sql.ts'
 import { type Snapshot, AccountBooks } from './snapshot.ts'
 import { type StoredRow, isRefused, type CommandResult, type WriteName, Store } from './store.ts'
 import {
@@ -302,35 +302,24 @@ export class SqliteLedger implements Ledger {
   }
 
   /**
-   * Counts only once it is on disk: money that a crash could take away is not lent. The answer's `cost` is the negative amount.
+   * Counts only once it is on disk: money that a crash could take away is not lent.
    * @throws Unavailable while the disk cannot be written; RangeError for an amount out of bounds
    */
-  async topUp(topUp: TopUp): Promise<Settled> {
-    const { account, amount } = topUp
-    checkAmount('a top-up', amount, 1n)
+  async book(booking: Booking): Promise<Settled> {
+    checkBooking(booking)
     this.#checkWritable()
-    return this.#client.write('topUp', [{ ...topUp, at: this.#clock.now() }], (result) => {
-      const { fresh, cost } = valueOf(result)
-      const book = this.#books.of(account)
-      if (fresh) book.credit(amount)
+    return this.#client.write('book', [booking, this.#clock.now()], (result) => {
+      const booked = valueOf(result)
+      if (typeof booked === 'string') refuseBlock(booked, booking)
+      const { fresh, cost } = booked
+      const book = this.#books.of(booking.account)
+      if (fresh) book.book(booking, -cost)
       return { state: fresh ? 'charged' : 'duplicate', cost, balance: book.balance }
     })
   }
 
-  /**
-   * Counts only once it is on disk. The answer's `cost` is the negative amount.
-   * @throws Unavailable while the disk cannot be written; RangeError for an amount out of bounds
-   */
-  async adjust(adjustment: Adjustment): Promise<Settled> {
-    const { account, amount } = adjustment
-    checkAdjustment(amount)
-    this.#checkWritable()
-    return this.#client.write('adjust', [{ ...adjustment, at: this.#clock.now() }], (result) => {
-      const { fresh, cost } = valueOf(result)
-      const book = this.#books.of(account)
-      if (fresh) book.adjust(amount)
-      return { state: fresh ? 'charged' : 'duplicate', cost, balance: book.balance }
-    })
+  credit(account: string): Promise<AccountCredit> {
+    return this.#client.read('credit', account)
   }
 
   async account(id: string): Promise<AccountBalance> {

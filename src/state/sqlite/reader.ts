@@ -11,6 +11,7 @@ import {
   linesByMonth,
   type NumberedRow,
 } from '../ledger/items.ts'
+import { readBody } from '../ledger/bookings.ts'
 import type {
   ChainPoint,
   Discrepancy,
@@ -27,7 +28,6 @@ import {
   all,
   OWNERS,
   prepareHistory,
-  readBody,
   countersOf,
   storedSums,
   toRowItem,

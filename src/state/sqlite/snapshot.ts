@@ -15,6 +15,7 @@ import {
   counterOwner,
   withoutDropped,
 } from '../ledger/sums.ts'
+import { isBooking } from '../ledger/items.ts'
 import { windowOf, type Clock, type ZoneRule } from '../ledger/windows.ts'
 import {
   ACCOUNT,
@@ -301,13 +302,12 @@ export class AccountBooks {
     if (item.kind === 'base') return
     const book = this.of(item.account)
     if (item.kind === 'account') book.paid ||= item.paid
-    if (item.kind === 'top-up') book.credit(-item.cost)
-    if (item.kind === 'adjust') book.adjust(-item.cost)
     if (item.kind === 'total') book.move(item, item.day, item.cost)
     if (item.kind === 'usage') {
       const { key = '', day = '', cost, usage } = item
       book.move({ key, team: usage?.team }, day, cost)
     }
+    if (isBooking(item)) book.book({ kind: item.kind, ...item.booking }, -item.cost)
     if (item.kind === 'counter') {
       const { owner, id, window, settled, reset } = item
       book.fillCounter(owner, id, window, settled - book.settledIn(owner, id, window))

@@ -3,6 +3,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { fromStoredSum, toStoredSum, type Pico, type StoredSum } from '../../money/money.ts'
 import { isKept, readList, writeList } from '../ledger/limit-list.ts'
 import { counterName, spendName, type StoredCounter } from '../ledger/sums.ts'
+import { endsFreeTier, readBody } from '../ledger/bookings.ts'
 import { windowOf } from '../ledger/windows.ts'
 import {
   ACCOUNT,
@@ -12,6 +13,7 @@ import {
   type LedgerRow,
   type LimitsItem,
   type RowItem,
+  type Booking,
 } from '../ledger/ledger.ts'
 
 /** Stored value of an absent rate or concurrency. */
@@ -216,14 +218,21 @@ export class Costs {
   }
 }
 
-/** Adds a top-up to the balance, which ends the free tier. */
-export function credit(sql: Sql, account: string, amount: Pico): void {
+/** Adds the amount of a booking to the sums of its account. */
+export function bookAmount(
+  sql: Sql,
+  account: string,
+  amount: Pico,
+  booking: Pick<Booking, 'kind' | 'unlock'>,
+): void {
   const { usd, pico } = toStoredSum(amount)
-  sql.credit.run(account, usd, pico)
+  if (booking.kind === 'top-up') sql.credit.run(account, usd, pico)
+  else adjust(sql, account, amount)
+  if (endsFreeTier(booking)) sql.setPaid.run(account)
 }
 
 /** Adds an amount of any sign to the balance. */
-export function adjust(sql: Sql, account: string, amount: Pico): void {
+function adjust(sql: Sql, account: string, amount: Pico): void {
   const { usd, pico } = toStoredSum(amount)
   sql.addBalance.run(account, usd, pico)
 }
@@ -258,21 +267,6 @@ export function setLimits(
     writeList(counted),
     revision,
   )
-}
-
-export function readBody(
-  kind: LedgerRow['kind'],
-  body: string | null,
-): Pick<LedgerRow, 'usage' | 'note'> {
-  if (body === null) return {}
-  const parsed = JSON.parse(body)
-  return kind === 'usage' ? { usage: parsed } : parsed
-}
-
-/** Writes what {@link readBody} reads. */
-export function writeBody({ usage, note }: Pick<LedgerRow, 'usage' | 'note'>): string | null {
-  if (usage) return JSON.stringify(usage)
-  return note === undefined ? null : JSON.stringify({ note })
 }
 
 export function toRowItem({
@@ -416,6 +410,12 @@ export function prepare(db: DatabaseSync) {
       `INSERT INTO account (id, usd, pico, paid, paid_in_usd, paid_in_pico) VALUES (?1, ?2, ?3, 1, ?2, ?3)
        ON CONFLICT (id) DO UPDATE SET ${added()}, paid = 1, ${added('paid_in_')}`,
     ),
+    creditOf: db.prepare(
+      `SELECT account.usd, account.pico, blocks, spend.usd AS spent_usd, spend.pico AS spent_pico
+       FROM account LEFT JOIN spend ON account = id AND key = '${ACCOUNT}' AND window = 'lifetime'
+       WHERE id = ?`,
+    ),
+    setBlocks: db.prepare('UPDATE account SET blocks = ?2 WHERE id = ?1'),
     addSpend: db.prepare(
       `INSERT INTO spend (account, key, window, usd, pico) VALUES
          (?1, ?2, ?4, ?7, ?8), (?1, ?2, ?5, ?7, ?8), (?1, ?2, ?6, ?7, ?8),

@@ -8,10 +8,9 @@ import { History, type FoldStep } from './reader.ts'
 import { readSnapshot, type Snapshot } from './snapshot.ts'
 import {
   addRow,
-  adjust,
   all,
   Costs,
-  credit,
+  bookAmount,
   prepare,
   setLimits,
   type AuditColumns,
@@ -20,25 +19,33 @@ import {
   type UsageColumns,
   charge,
   toRowItem,
-  writeBody,
   storedSums,
   type TotalColumns,
 } from './sql.ts'
 import type {
-  Adjustment,
   ChainPoint,
   KeyLimits,
   LedgerItem,
   LedgerRow,
-  TopUp,
   CounterItem,
   LimitsItem,
   Reset,
   RowItem,
   TotalItem,
   RequestId,
+  AccountCredit,
+  BlockText,
+  Booking,
 } from '../ledger/ledger.ts'
-import { checkSameRow, checkTotal, checkUnfolded } from '../ledger/items.ts'
+import {
+  changeBlocks,
+  changesBlocks,
+  creditOf,
+  toBlocks,
+  type BlockFault,
+} from '../ledger/blocks.ts'
+import { bookingBody, writeBody } from '../ledger/bookings.ts'
+import { checkSameRow, checkTotal, checkUnfolded, isBooking } from '../ledger/items.ts'
 import { countersIn, isKept, kindOf } from '../ledger/limit-list.ts'
 import { counterOwner } from '../ledger/sums.ts'
 
@@ -59,12 +66,6 @@ export type Charge = [
   counts: { readonly counted: string; readonly tokens: bigint; readonly requests: bigint } | null,
 ]
 
-/** A top-up with its time, ms since epoch. */
-type Credit = TopUp & { readonly at: number }
-
-/** An adjustment with its time, ms since epoch. */
-type Correction = Adjustment & { readonly at: number }
-
 type NewReset = Omit<Reset, 'zone'> & {
   readonly window: string
   readonly counted: bigint
@@ -78,6 +79,13 @@ interface StoredReset {
   readonly limit: string
   readonly window: string
   readonly counted: bigint
+}
+
+interface CreditColumns extends StoredSum {
+  readonly blocks: string | null
+  /** Lifetime spend of the account. */
+  readonly spent_usd: bigint | null
+  readonly spent_pico: bigint | null
 }
 
 interface CounterColumns extends StoredSum {
@@ -96,7 +104,9 @@ interface Booked {
 }
 
 /** A row of history with its `body` as text. */
-export type StoredRow = Omit<LedgerRow, 'usage' | 'note'> & { readonly body: string | null }
+export type StoredRow = Omit<LedgerRow, 'usage' | 'note' | 'booking'> & {
+  readonly body: string | null
+}
 
 /** The result of an import; `contradiction` says why the next item was not imported. */
 interface ImportedItems {
@@ -114,8 +124,7 @@ export interface StoredRecord {
 
 export type WriteName =
   | 'settle'
-  | 'topUp'
-  | 'adjust'
+  | 'book'
   | 'orphan'
   | 'reset'
   | 'limits'
@@ -130,6 +139,7 @@ export type ReadName =
   | 'rows'
   | 'resetOf'
   | 'receipt'
+  | 'credit'
   | 'orphans'
   | 'accounts'
   | 'sums'
@@ -242,26 +252,31 @@ export class Store {
   ): Written | { readonly before: Pico } {
     const previous = this.#newestOf(account)
     const row = [request, account, key, cost, day, at, body, null, team] as const
-    const booked = this.#book('usage', ...row)
+    const booked = this.#add('usage', ...row)
     if (!booked.fresh) return { before: booked.cost }
     this.#costs.add({ account, key, team, day }, cost)
     if (counts) this.#count(account, { key, team }, cost, counts)
     return [cost, this.#sql.numbers.last, previous]
   }
 
-  topUp({ reference, account, amount, at, note, actor }: Credit): Booked {
-    const body = writeBody({ ...(note !== undefined && { note }) })
-    const row = [reference, account, null, -amount, null, at, body, actor ?? null] as const
-    const booked = this.#book('top-up', ...row)
-    if (booked.fresh) credit(this.#sql, account, amount)
-    return booked
-  }
-
-  adjust({ reference, account, amount, at, reason, actor }: Correction): Booked {
-    const body = writeBody({ note: reason })
-    const row = [reference, account, null, -amount, null, at, body, actor ?? null] as const
-    const booked = this.#book('adjust', ...row)
-    if (booked.fresh) adjust(this.#sql, account, amount)
+  /** Books once. Blocks are laid from the spend of this moment. @param at ms since epoch */
+  book(booking: Booking, at: number): Booked | BlockFault {
+    const { account, kind, reference, actor = null } = booking
+    let [cost, blocks]: [Pico, BlockText[] | undefined] = [-booking.amount, undefined]
+    if (changesBlocks(booking)) {
+      const known = this.#booked(kind, reference, account)
+      if (known) return known
+      const present = this.#creditOf(account)
+      const change = changeBlocks(booking, present.blocks, present.spent)
+      if (typeof change === 'string') return change
+      cost = change.cost
+      blocks = [...change.blocks]
+    }
+    const body = bookingBody(booking, blocks)
+    const booked = this.#add(kind, reference, account, null, cost, null, at, body, actor)
+    if (!booked.fresh) return booked
+    bookAmount(this.#sql, account, -cost, booking)
+    if (blocks) this.#sql.setBlocks.run(account, JSON.stringify(blocks))
     return booked
   }
 
@@ -281,7 +296,7 @@ export class Store {
   }
 
   orphan(request: string, account: string, key: string, at: number): void {
-    this.#book('orphan', request, account, key, 0n, null, at, null, null)
+    this.#add('orphan', request, account, key, 0n, null, at, null, null)
   }
 
   /** Stores limits, unless the stored revision is higher. */
@@ -430,6 +445,12 @@ export class Store {
     return (this.#sql.booked.get(request, 'usage', account) as { cost: Pico } | undefined)?.cost
   }
 
+  /** See {@link Ledger.credit}. */
+  credit(account: string): AccountCredit {
+    const { balance, blocks, spent } = this.#creditOf(account)
+    return creditOf(balance, toBlocks(blocks), spent)
+  }
+
   /** @param now ms since epoch */
   record(key: string, now: number): string | undefined {
     return all<{ v: string }>(this.#sql.record, key, now)[0]?.v
@@ -519,14 +540,27 @@ export class Store {
     }
   }
 
-  #book(...row: NewRow): Booked {
+  #creditOf(account: string) {
+    const stored = this.#sql.creditOf.get(account) as CreditColumns | undefined
+    return {
+      balance: stored ? fromStoredSum(stored) : 0n,
+      blocks: JSON.parse(stored?.blocks ?? '[]') as BlockText[],
+      spent: fromStoredSum({ usd: stored?.spent_usd ?? 0n, pico: stored?.spent_pico ?? 0n }),
+    }
+  }
+
+  #add(...row: NewRow): Booked {
     const [kind, request, account, , cost] = row
     if (addRow(this.#sql, ...row)) {
       this.#newest.set(account, this.#sql.numbers.last)
       return { fresh: true, cost }
     }
-    const stored = this.#sql.booked.get(request, kind, account) as { cost: Pico }
-    return { fresh: false, cost: stored.cost }
+    return this.#booked(kind, request, account)!
+  }
+
+  #booked(kind: LedgerRow['kind'], request: string, account: string): Booked | undefined {
+    const stored = this.#sql.booked.get(request, kind, account) as { cost: Pico } | undefined
+    return stored && { fresh: false, cost: stored.cost }
   }
 }
 
@@ -636,7 +670,10 @@ function takeRow(sql: Sql, item: RowItem): boolean {
     checkUnfolded(item, sql.anyTotal.get(account, day!, key!) !== undefined)
     charge(sql, { account, key: key!, team, day: day! }, cost)
   }
-  if (kind === 'top-up') credit(sql, account, -cost)
-  if (kind === 'adjust') adjust(sql, account, -cost)
+  if (isBooking(item)) {
+    bookAmount(sql, account, -cost, { kind: item.kind, ...item.booking })
+    const blocks = item.booking?.blocks
+    if (blocks) sql.setBlocks.run(account, JSON.stringify(blocks))
+  }
   return true
 }

@@ -58,7 +58,12 @@ describe('what is in Redis', () => {
   it('can be imported while gateways work on it, and nothing is booked twice or lost', async () => {
     const server = await sharedServer()
     const source = await openSqlite()
-    await source.ledger.topUp({ account: 'acct', amount: 10n ** 13n, reference: 'moved' })
+    await source.ledger.book({
+      kind: 'top-up',
+      account: 'acct',
+      amount: 10n ** 13n,
+      reference: 'moved',
+    })
     await source.ledger.limits('acct', 'key', LIMITS, 1)
     for (let i = 0; i < 300; i++) await source.ledger.settle(settlement(`old_${i}`, 3n))
     const lines = await linesOf(source)

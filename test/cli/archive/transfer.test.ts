@@ -43,7 +43,13 @@ async function lived() {
     expiresAt: NOON + 100 * DAYS_MS,
   })
   const usd = 10n ** 12n
-  await ledger.topUp({ account: 'acct', amount: 3_999_999n * usd + 1n, reference: 'r', note: 'n' })
+  await ledger.book({
+    kind: 'top-up',
+    account: 'acct',
+    amount: 3_999_999n * usd + 1n,
+    reference: 'r',
+    note: 'n',
+  })
   await ledger.settle(settlement('req_1', 2_500_000n))
   await ledger.fold(new Date(NOON))
   now += 5 * DAYS_MS
@@ -58,9 +64,14 @@ async function lived() {
   ledger.hold(entry)
   now += 60_000
   await ledger.account('acct')
-  const adjustment = { account: 'acct', reference: 'ticket', reason: 'paid twice' }
-  await ledger.adjust({ ...adjustment, amount: -2n })
-  await ledger.adjust({ ...adjustment, amount: 5n, reference: 'another' })
+  const adjustment = {
+    kind: 'adjust' as const,
+    account: 'acct',
+    reference: 'ticket',
+    note: 'paid twice',
+  }
+  await ledger.book({ ...adjustment, amount: -2n })
+  await ledger.book({ ...adjustment, amount: 5n, reference: 'another' })
   return { ...state, secret }
 }
 

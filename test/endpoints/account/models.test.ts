@@ -336,7 +336,12 @@ describe('GET /v1/models/user', () => {
     await t.newAccount('new')
     const key = await t.newKey({ account: 'new' })
     expect(await ids(key.secret)).toEqual(['mock/free'])
-    await t.gateway.runtime.ledger.topUp({ account: 'new', amount: 1n, reference: 'first' })
+    await t.gateway.runtime.ledger.book({
+      kind: 'top-up',
+      account: 'new',
+      amount: 1n,
+      reference: 'first',
+    })
     expect((await ids(key.secret)).length).toBeGreaterThan(40)
   })
 

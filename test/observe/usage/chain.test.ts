@@ -18,10 +18,24 @@ const sourceOf = (path: string) => ({ driver: 'file', file: join(path, 'ledger.d
 /** Twelve rows of one account: bookings of both kinds, and calls. */
 async function fill(ledger: Ledger): Promise<void> {
   const account = 'acct'
-  await ledger.topUp({ account, amount: 5n, reference: 'a', note: 'first', actor: 'token:tok_1' })
+  await ledger.book({
+    kind: 'top-up',
+    account,
+    amount: 5n,
+    reference: 'a',
+    note: 'first',
+    actor: 'token:tok_1',
+  })
   for (let i = 0; i < 9; i++) await settle(ledger, BigInt(i), { tag: `tag${i}` })
-  await ledger.adjust({ account, amount: -7n, reference: 'b', reason: 'wrong', actor: 'gateway' })
-  await ledger.topUp({ account: 'other', amount: 1n, reference: 'c' })
+  await ledger.book({
+    kind: 'adjust',
+    account,
+    amount: -7n,
+    reference: 'b',
+    note: 'wrong',
+    actor: 'gateway',
+  })
+  await ledger.book({ kind: 'top-up', account: 'other', amount: 1n, reference: 'c' })
 }
 
 async function itemsOf(ledger: Ledger): Promise<LedgerItem[]> {
@@ -174,8 +188,8 @@ describe('the chain of an account', () => {
         for (const [i, { what, account: name, amount, text, actor }] of all.entries()) {
           const account = `${name}_${run}`
           const booking = { account, amount, reference: `${i}`, ...(actor && { actor }) }
-          if (what === 'credit') await first.topUp({ ...booking, note: text })
-          if (what === 'adjust') await first.adjust({ ...booking, reason: text })
+          if (what === 'credit') await first.book({ kind: 'top-up', ...booking, note: text })
+          if (what === 'adjust') await first.book({ kind: 'adjust', ...booking, note: text })
           if (what !== 'call') continue
           const usage = { ...USAGE, tag: text, reported: { west: { [text]: [1.5, text] } } }
           const call = { request: `req_${run}_${i}`, account, key: 'k', day: '20260515' }

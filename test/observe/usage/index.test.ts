@@ -17,7 +17,12 @@ function indexOf(ledgerFolder: string, tables: string) {
 
 async function paid() {
   const opened = await open()
-  await opened.ledger.topUp({ account: 'acct', amount: 10n ** 13n, reference: 'first' })
+  await opened.ledger.book({
+    kind: 'top-up',
+    account: 'acct',
+    amount: 10n ** 13n,
+    reference: 'first',
+  })
   await opened.ledger.limits('acct', 'key', LIMITS, 1)
   return opened
 }
@@ -33,7 +38,13 @@ describe('the index of usage', () => {
       const at = NOON - (i % 3) * DAY_MS
       await settle(ledger, cost, { key: `key${i % 4}`, at, ...(i % 2 && { tag: 'batch' }) })
     }
-    await ledger.adjust({ account: 'acct', amount: -5n, reference: 'a', reason: 'test' })
+    await ledger.book({
+      kind: 'adjust',
+      account: 'acct',
+      amount: -5n,
+      reference: 'a',
+      note: 'test',
+    })
     expect(await check()).toMatchObject({ agrees: true, indexed: 1, differences: [] })
     const groups: UsageQuery['group'][] = [
       [],
@@ -98,7 +109,7 @@ describe('the index of usage', () => {
     await settle(ledger, 200n)
     index.book(taken())
     await settle(ledger, 300n)
-    await ledger.topUp({ account: 'acct', amount: 5n, reference: 'second' })
+    await ledger.book({ kind: 'top-up', account: 'acct', amount: 5n, reference: 'second' })
     await settle(ledger, 400n)
     index.book(taken())
     expect(await check()).toMatchObject({ agrees: true, indexed: 1 })

@@ -22,7 +22,7 @@ describe('the index of usage in Redis', () => {
       const at = NOON - (i % 3) * DAY_MS
       await settle(i % 2 ? one : other, BigInt(i) * 1_000_003n, { key: `key${i % 4}`, at })
     }
-    await one.adjust({ account: 'acct', amount: -7n, reference: 'a', reason: 'test' })
+    await one.book({ kind: 'adjust', account: 'acct', amount: -7n, reference: 'a', note: 'test' })
     expect(await first.check()).toMatchObject({ agrees: true, indexed: 1 })
     expect(await second.check()).toMatchObject({ agrees: true, indexed: 1 })
     expect(first.usage(['key', 'model'])).toEqual(second.usage(['key', 'model']))
@@ -38,7 +38,14 @@ describe('the index of usage in Redis', () => {
     const server = await sharedServer()
     const { ledger } = await open(server.url)
     await pay(ledger)
-    await ledger.topUp({ account: 'acct', amount: 5n, reference: 'a', note: 'n', actor: 'token:t' })
+    await ledger.book({
+      kind: 'top-up',
+      account: 'acct',
+      amount: 5n,
+      reference: 'a',
+      note: 'n',
+      actor: 'token:t',
+    })
     const source = { driver: 'redis', url: server.url } as const
     const { index, proof, check, lacking, told } = await openIndex(source, await folder({}))
     await settle(ledger, 7n)

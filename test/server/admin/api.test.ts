@@ -267,10 +267,10 @@ describe('credits', () => {
   it('that may or may not be booked can be repeated without being booked twice', async () => {
     const id = await newAccount()
     const { ledger } = gateway.gateway.runtime
-    const topUp = vi.spyOn(ledger, 'topUp')
-    onTestFinished(() => topUp.mockRestore())
-    topUp.mockImplementationOnce(async (wanted) => {
-      await SqliteLedger.prototype.topUp.call(ledger as SqliteLedger, wanted)
+    const book = vi.spyOn(ledger, 'book')
+    onTestFinished(() => book.mockRestore())
+    book.mockImplementationOnce(async (wanted) => {
+      await SqliteLedger.prototype.book.call(ledger as SqliteLedger, wanted)
       throw new Unavailable('service_unavailable', 'The gateway cannot reach its ledger right now.')
     })
     const answer = await post(`/accounts/${id}/credits`, { usd: '5' })

@@ -37,7 +37,7 @@ async function orphans(account: string, ...requests: string[]): Promise<void> {
 describe('orphans', () => {
   it('are calls that were never settled, newest first', async () => {
     const { ledger } = gateway.gateway.runtime
-    await ledger.topUp({ account: 'other', amount: 1n, reference: 'r' })
+    await ledger.book({ kind: 'top-up', account: 'other', amount: 1n, reference: 'r' })
     await gateway.newAccount('other')
     const before = new Date().toISOString()
     await orphans('acme', 'req_a1', 'req_a2')

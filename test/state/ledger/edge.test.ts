@@ -92,7 +92,7 @@ class Edge implements AsyncDisposable {
   async account(id: string, usd: string, keys: number, change: KeyChange = {}): Promise<string[]> {
     const { accounts, ledger } = this.#gateways[0]!.runtime
     await accounts.createAccount({ id, name: id })
-    await ledger.topUp({ account: id, amount: parsePico(usd), reference: 'first' })
+    await ledger.book({ kind: 'top-up', account: id, amount: parsePico(usd), reference: 'first' })
     const made = Array.from({ length: keys }, () =>
       accounts.createKey(id, { name: 'test', rpm: 1000, concurrency: 1000, ...change }),
     )

@@ -228,7 +228,7 @@ async function memoryScene(pass: (ms: number) => Promise<void>): Promise<Scene> 
     })
   }
   const ledger = engineOn(workers[0]!, logOf(logged))
-  await ledger.topUp({ account: 'acct', amount: 10n ** 13n, reference: 'first' })
+  await ledger.book({ kind: 'top-up', account: 'acct', amount: 10n ** 13n, reference: 'first' })
   await ledger.limits('acct', 'key', LIMITS, 1)
   return {
     ledger,

@@ -96,7 +96,12 @@ export async function open(
 
 /** Puts 10 USD into `acct`, and gives `key` limits that no test reaches, or those given. */
 export async function pay(ledger: Ledger, limits: KeyLimits = LIMITS): Promise<void> {
-  await ledger.topUp({ account: 'acct', amount: parsePico('10'), reference: 'first' })
+  await ledger.book({
+    kind: 'top-up',
+    account: 'acct',
+    amount: parsePico('10'),
+    reference: 'first',
+  })
   await ledger.limits('acct', 'key', limits, 1)
 }
 

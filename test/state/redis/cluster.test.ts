@@ -17,7 +17,7 @@ describe('the redis engine on a cluster', () => {
   it('books 600 calls of 30 accounts, each in one slot', async () => {
     const { ledger, records, logged } = await open([cluster[0]!.url])
     for (const account of ACCOUNTS) {
-      await ledger.topUp({ account, amount: parsePico('1'), reference: 'first' })
+      await ledger.book({ kind: 'top-up', account, amount: parsePico('1'), reference: 'first' })
       await ledger.limits(account, 'key', LIMITS, 1)
       await records.put(`account:${account}`, { id: account })
       await records.add('accounts', account)

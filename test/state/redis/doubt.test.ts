@@ -24,8 +24,8 @@ it('an emptied store admits nothing within a second, and no key is unknown', asy
   await expect(ledger.confirm()).rejects.toThrow(Unavailable)
   expect(() => ledger.assertOpen()).toThrow(Unavailable)
   await expect(enter(ledger, 'req_2')).rejects.toThrow(Unavailable)
-  const topUp = { account: 'acct', amount: 1n, reference: 'more' }
-  await expect(ledger.topUp(topUp)).rejects.toThrow(Unavailable)
+  const topUp = { kind: 'top-up' as const, account: 'acct', amount: 1n, reference: 'more' }
+  await expect(ledger.book(topUp)).rejects.toThrow(Unavailable)
   const { ok, doubt } = ledger.health()
   expect([ok, doubt]).toEqual([
     false,

@@ -50,7 +50,13 @@ async function fill({ ledger }: Engine): Promise<void> {
   await ledger.limits('acct', 'key2', { ...LIMITS, disabled: true, expiresAt: 9, counted }, 77)
   await ledger.limits('other', 'key', LIMITS, 1)
   for (let i = 0; i < ROWS; i++) await ledger.settle(nth(i))
-  await ledger.topUp({ account: 'acct', amount: 7n, reference: 'a "second"', note: 'thanks' })
+  await ledger.book({
+    kind: 'top-up',
+    account: 'acct',
+    amount: 7n,
+    reference: 'a "second"',
+    note: 'thanks',
+  })
 }
 
 async function stateOf({ ledger }: Pick<Engine, 'ledger'>): Promise<unknown> {

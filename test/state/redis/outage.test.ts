@@ -219,7 +219,7 @@ describe('after a failover', () => {
     const copied = async () => replica.ask((client) => client.xlen('gw:{acct}:u'))
     await expect.poll(copied).toBe(31)
     link.hold()
-    await ledger.topUp({ account: 'acct', amount: 900n, reference: 'second' })
+    await ledger.book({ kind: 'top-up', account: 'acct', amount: 900n, reference: 'second' })
     for (const request of late) await ledger.settle(settlement(request, 3n))
     await primary.kill()
     await promote(replica)

@@ -38,7 +38,13 @@ it('a ledger of schema 8 is moved once, with its sums, limits and identity', asy
   for (const day of days) await first.ledger.settle(settlement(`req_${day}`, 7n, day))
   // Of the day of the idle key, the other one has dropped what it spent.
   await first.ledger.settle({ ...settlement('req_idle', 5n, '20260514'), key: 'idle' })
-  await first.ledger.adjust({ account: 'acct', amount: -2n, reference: 'a', reason: 'why' })
+  await first.ledger.book({
+    kind: 'adjust',
+    account: 'acct',
+    amount: -2n,
+    reference: 'a',
+    note: 'why',
+  })
   const before = await collected(first.ledger.export())
   await first.close()
   await server.ask(async (client) => {

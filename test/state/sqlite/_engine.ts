@@ -74,7 +74,12 @@ export async function open(
 /** The same with 10 USD in `acct`, and a `key` with limits that no test reaches. */
 export async function openPaid(path?: string, now?: () => number): Promise<Opened> {
   const opened = await open(path, now)
-  await opened.ledger.topUp({ account: 'acct', amount: 10n ** 13n, reference: 'first' })
+  await opened.ledger.book({
+    kind: 'top-up',
+    account: 'acct',
+    amount: 10n ** 13n,
+    reference: 'first',
+  })
   await opened.ledger.limits('acct', 'key', LIMITS, 1)
   return opened
 }

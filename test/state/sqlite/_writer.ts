@@ -52,7 +52,7 @@ async function write(writer: number): Promise<void> {
 }
 
 async function topUp(account: string, reference: string, amount: bigint): Promise<void> {
-  await ledger.topUp({ account, amount, reference })
+  await ledger.book({ kind: 'top-up', account, amount, reference })
   say('top-up', `${account}/${reference}`, amount)
 }
 

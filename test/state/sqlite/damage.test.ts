@@ -29,7 +29,7 @@ async function ledgerFile(): Promise<{ file: string; balances: Map<string, bigin
   const { ledger, path } = await open()
   const balances = new Map<string, bigint>()
   for (const account of ACCOUNTS) {
-    await ledger.topUp({ account, amount: 10n ** 12n, reference: 'first' })
+    await ledger.book({ kind: 'top-up', account, amount: 10n ** 12n, reference: 'first' })
     const costs = Array.from({ length: 80 }, (_, i) => BigInt(i * 7 + 1))
     await Promise.all(
       costs.map((cost, i) =>

@@ -24,7 +24,7 @@ async function open() {
     log,
   })
   onTestFinished(() => ledger.close().catch(() => {}))
-  await ledger.topUp({ account: 'acct', amount: 10n ** 13n, reference: 'first' })
+  await ledger.book({ kind: 'top-up', account: 'acct', amount: 10n ** 13n, reference: 'first' })
   await ledger.limits('acct', 'key', LIMITS, 1)
   return { worker, ledger, logged }
 }

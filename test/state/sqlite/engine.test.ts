@@ -57,7 +57,7 @@ describe('the SQLite engine', () => {
     const { ledger } = await openPaid()
     await ledger.settle(settlement('req_1', 10n ** 13n - 1n))
     const again = ledger.settle(settlement('req_1', 5n))
-    const topUp = ledger.topUp({ account: 'acct', amount: 100n, reference: 'first' })
+    const topUp = ledger.book({ kind: 'top-up', account: 'acct', amount: 100n, reference: 'first' })
     expect(await ledger.account('acct')).toMatchObject({ balance: 1n })
     expect(await again).toMatchObject({ state: 'duplicate', cost: 10n ** 13n - 1n })
     expect(await topUp).toMatchObject({ state: 'duplicate', cost: -(10n ** 13n) })
@@ -126,7 +126,7 @@ describe('the SQLite engine', () => {
     const script = `
       const { openSqlite } = await import(${JSON.stringify(module)})
       const { ledger } = await openSqlite({ path: ${JSON.stringify(path)}, log: console })
-      await ledger.topUp({ account: 'acct', amount: 5n, reference: 'x' })`
+      await ledger.book({ kind: 'top-up', account: 'acct', amount: 5n, reference: 'x' })`
     const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
       env: { ...process.env, ...env },
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -164,8 +164,8 @@ describe('a folder that is opened again', () => {
       state: 'duplicate',
       cost: 40n,
     })
-    const topUp = { account: 'acct', amount: 1n, reference: 'first' }
-    expect(await ledger.topUp(topUp)).toMatchObject({ state: 'duplicate', cost: -(10n ** 13n) })
+    const topUp = { kind: 'top-up' as const, account: 'acct', amount: 1n, reference: 'first' }
+    expect(await ledger.book(topUp)).toMatchObject({ state: 'duplicate', cost: -(10n ** 13n) })
     await ledger.settle(settlement('req_3', 10n))
     const hold = { ...KEY, request: 'req_4', at: NOON, ...holdOf(0n), free: false }
     ledger.enter({ ...entry, request: 'req_4', revision: 7 })
@@ -329,9 +329,14 @@ describe('verifying', () => {
     const { ledger } = await open()
     const most = 4n * 10n ** 18n
     for (const key of ['a', 'b', 'c']) {
-      await ledger.topUp({ account: 'acct', amount: most, reference: key })
-      const correction = { account: 'acct', reference: key, reason: 'paid by mistake' }
-      await ledger.adjust({ ...correction, amount: 1n - most })
+      await ledger.book({ kind: 'top-up', account: 'acct', amount: most, reference: key })
+      const correction = {
+        kind: 'adjust' as const,
+        account: 'acct',
+        reference: key,
+        note: 'paid by mistake',
+      }
+      await ledger.book({ ...correction, amount: 1n - most })
       await ledger.settle({ ...settlement(`req_${key}`, 1n), key })
     }
     expect(await ledger.account('acct')).toMatchObject({ balance: 0n })

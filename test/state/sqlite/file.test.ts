@@ -49,8 +49,8 @@ describe('a disk that cannot be written', () => {
     expect(() => ledger.enter({ ...entry, freeTier })).toThrow(Unavailable)
     const hold = { ...KEY, request: 'req_1', at: NOON, ...holdOf(0n), free: false }
     expect(() => ledger.hold(hold)).toThrow(Unavailable)
-    const topUp = { account: 'acct', amount: 1n, reference: 'more' }
-    await expect(ledger.topUp(topUp)).rejects.toThrow(Unavailable)
+    const topUp = { kind: 'top-up' as const, account: 'acct', amount: 1n, reference: 'more' }
+    await expect(ledger.book(topUp)).rejects.toThrow(Unavailable)
     await expect(ledger.limits('acct', 'key', LIMITS, 2)).rejects.toThrow(Unavailable)
     await expect(records.put('account:acct', {})).rejects.toThrow(Unavailable)
     const alsoSettled = ledger.settle(settlement(late.request, 2n))
@@ -106,12 +106,22 @@ it('a ledger of an older version gets the sums of what was paid in', async () =>
   const first = await open(path)
   const paid = [5n, 4n * 10n ** 18n - 7n, 10n ** 18n + 1n]
   for (const [i, amount] of paid.entries()) {
-    const topUp = { account: `acct_${i % 2}`, amount, reference: `invoice ${i}` }
-    await first.ledger.topUp(topUp)
+    const topUp = {
+      kind: 'top-up' as const,
+      account: `acct_${i % 2}`,
+      amount,
+      reference: `invoice ${i}`,
+    }
+    await first.ledger.book(topUp)
   }
-  await first.ledger.topUp({ account: 'acct_1', amount: 1n, reference: 'invoice 4' })
+  await first.ledger.book({ kind: 'top-up', account: 'acct_1', amount: 1n, reference: 'invoice 4' })
   await first.ledger.settle({ ...settlement('req', 4n * 10n ** 18n), account: 'acct_1' })
-  await first.ledger.topUp({ account: 'acct_1', amount: 10n ** 18n, reference: 'invoice 5' })
+  await first.ledger.book({
+    kind: 'top-up',
+    account: 'acct_1',
+    amount: 10n ** 18n,
+    reference: 'invoice 5',
+  })
   await first.ledger.close()
   const db = new DatabaseSync(join(path, 'ledger.db'), { readBigInts: true })
   const paidIn = () =>
@@ -160,8 +170,14 @@ it('a ledger of an older version keeps its rows, and takes adjustments', async (
   expect(await collect(ledger.usage('acct'))).toEqual(rows)
   const again = await ledger.settle(settlement('req_1', 5n))
   expect(again).toMatchObject({ state: 'duplicate', cost: 5n })
-  const adjustment = { account: 'acct', amount: 12n, reference: 'ticket', reason: 'goodwill' }
-  expect(await ledger.adjust(adjustment)).toMatchObject({ state: 'charged', cost: -12n })
+  const adjustment = {
+    kind: 'adjust' as const,
+    account: 'acct',
+    amount: 12n,
+    reference: 'ticket',
+    note: 'goodwill',
+  }
+  expect(await ledger.book(adjustment)).toMatchObject({ state: 'charged', cost: -12n })
   expect((await collect(ledger.usage('acct')))[0]!.seq).toBe(rows[0]!.seq + 1)
   expect(await ledger.verify()).toEqual([])
 })
@@ -170,8 +186,8 @@ it('writes of a batch have the sums of those before them', async () => {
   const { db, close } = openFolder(await folder({}))
   onTestFinished(close)
   const store = new Store(db)
-  const topUp = (reference: string, amount: bigint): StoreCommand<'topUp'> => {
-    return { name: 'topUp', args: [{ account: 'acct', reference, amount, at: NOON }] }
+  const topUp = (reference: string, amount: bigint): StoreCommand<'book'> => {
+    return { name: 'book', args: [{ kind: 'top-up', account: 'acct', reference, amount }, NOON] }
   }
   const batch = [
     topUp('first', MAX_AMOUNT),
@@ -201,7 +217,10 @@ it('an illegal write is refused, and the rest of its batch is stored', async () 
     ...['req_1', 'req_2', 'req_3'].map((request) => charge(request, most)),
     { name: 'orphan', args: ['req_4', 'acct', 'key', 0.5] },
     charge('req_6', 2n ** 64n),
-    { name: 'topUp', args: [{ account: 'other', reference: 'x', amount: most + 1n, at: NOON }] },
+    {
+      name: 'book',
+      args: [{ kind: 'top-up', account: 'other', reference: 'x', amount: most + 1n }, NOON],
+    },
     charge('req_5', 7n, { account: 'other' }),
   ]
   const outcomes = store.commit(batch)

@@ -97,8 +97,8 @@ describe('an older copy in the place of a ledger', () => {
     )
     expect(await collect(ledger.usage('acct'))).toHaveLength(2)
     expect(() => ledger.assertOpen()).toThrow(Unavailable)
-    const topUp = { account: 'acct', amount: 1n, reference: 'more' }
-    await expect(ledger.topUp(topUp)).rejects.toThrow(Unavailable)
+    const topUp = { kind: 'top-up' as const, account: 'acct', amount: 1n, reference: 'more' }
+    await expect(ledger.book(topUp)).rejects.toThrow(Unavailable)
     await ledger.close()
     const { ledger: again } = await open(path)
     expect(again.health()).toMatchObject({ ok: false, doubt: expect.stringContaining(path) })
@@ -108,7 +108,7 @@ describe('an older copy in the place of a ledger', () => {
     await expect(again.accept({ id, kind: 'foreign' })).rejects.toThrow('It is older now')
     await again.accept({ id, kind: 'older' })
     again.assertOpen()
-    expect(await again.topUp(topUp)).toMatchObject({ state: 'charged' })
+    expect(await again.book(topUp)).toMatchObject({ state: 'charged' })
     await again.close()
     const { ledger: last } = await open(path)
     expect([last.health().ok, last.rolledBackRows]).toEqual([true, 0])

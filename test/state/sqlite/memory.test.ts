@@ -27,7 +27,12 @@ async function openPaid(
   { limits = LIMITS, ...options }: { limits?: KeyLimits; maxRows?: number } = {},
 ) {
   const opened = openInMemory({ now, ...options })
-  await opened.ledger.topUp({ account: 'acct', amount: 10n ** 12n, reference: 'first' })
+  await opened.ledger.book({
+    kind: 'top-up',
+    account: 'acct',
+    amount: 10n ** 12n,
+    reference: 'first',
+  })
   await opened.ledger.limits('acct', 'key', limits, 1)
   onTestFinished(() => opened.ledger.close())
   return opened
@@ -84,7 +89,7 @@ describe('a ledger in memory', () => {
   it('folds the oldest usage rows beyond a number, and changes no sum', async () => {
     const { ledger } = await openPaid(() => DAY_MS, { maxRows: 1000 })
     for (let i = 0; i < 60; i++) {
-      await ledger.topUp({ account: 'acct', amount: 1n, reference: `ref_${i}` })
+      await ledger.book({ kind: 'top-up', account: 'acct', amount: 1n, reference: `ref_${i}` })
     }
     const requests = Array.from({ length: 3000 }, (_, i) => `req_${i}`)
     for (let i = 0; i < requests.length; i += 100) {

@@ -92,8 +92,9 @@ describe('a reserve', () => {
     }
     const store = new Store(db, reserve)
     const note = 'x'.repeat(100_000)
-    const credit = { account: 'acct', amount: 5n, reference: 'first', at: 0, note }
-    const { outcomes } = store.run({ writes: [{ name: 'topUp', args: [credit] }], reads: [] })
+    const kind = 'top-up' as const
+    const credit = { kind, account: 'acct', amount: 5n, reference: 'first', note }
+    const { outcomes } = store.run({ writes: [{ name: 'book', args: [credit, 0] }], reads: [] })
     expect(outcomes).toEqual([{ fresh: true, cost: -5n }])
     expect(reserve.lent).toBe(1)
     expect(store.rows('acct', Infinity, 10)).toHaveLength(1)

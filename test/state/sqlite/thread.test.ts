@@ -48,10 +48,15 @@ describe('a ledger whose thread ends', () => {
     }
     const topUps = async () => {
       for (let i = 0; i < 40; i++) {
-        const topUp = { account: 'acct', amount: 1000n, reference: `top-up ${i}` }
+        const topUp = {
+          kind: 'top-up' as const,
+          account: 'acct',
+          amount: 1000n,
+          reference: `top-up ${i}`,
+        }
         // Refused, and tried again, while there is no thread.
         await expect
-          .poll(() => ledger.topUp(topUp).catch(() => undefined))
+          .poll(() => ledger.book(topUp).catch(() => undefined))
           .toMatchObject({ cost: -1000n })
       }
     }

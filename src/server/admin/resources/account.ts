@@ -11,6 +11,7 @@ import {
   modelsByName,
   moment,
   momentOrNull,
+  momentText,
   name,
   NOTE,
   recordId,
@@ -135,6 +136,11 @@ export const accountChange = v.strictObject({
 
 export const credits = v.strictObject({
   usd,
+  kind: v.nullish(v.picklist(['paid', 'promotional'])),
+  /** Moment when what is left of it expires. */
+  expires_at: v.nullish(momentText),
+  /** Whether promotional credit ends the free tier. */
+  unlock: v.nullish(flag),
   reference: v.nullish(text(200)),
   note: v.nullish(text(1000)),
 })
@@ -143,7 +149,12 @@ export const adjustment = v.strictObject({
   usd: signedUsd,
   reason: text(1000),
   reference: v.nullish(text(200)),
+  /** The block of credit from which an amount below 0 takes first, such as `promo:spring`. */
+  takes_from: v.nullish(text(207)),
 })
+
+/** `POST /requests/:id/refund`; without `usd` the whole cost. */
+export const refund = v.strictObject({ usd: v.nullish(usd), reason: text(1000) })
 
 export const ACCOUNT_COLUMNS = [
   'id',
@@ -217,6 +228,29 @@ export function accountView<Place extends object, Parts extends object>(
   }
 }
 
+/** Credit of an account; `blocks` are those of which something is left, in the order of use. */
+export function creditView({
+  plain,
+  blocks,
+}: {
+  readonly plain: Pico
+  readonly blocks: readonly { name: string; left: Pico; expiresAt?: number }[]
+}) {
+  return {
+    plain_usd: usdJson(plain),
+    blocks: blocks.map(({ name, left, expiresAt }) => {
+      const [kind = ''] = name.split(':', 1)
+      return {
+        name,
+        kind: kind as 'promo' | 'top-up',
+        reference: name.slice(kind.length + 1),
+        left_usd: usdJson(left),
+        expires_at: momentOrNull(expiresAt),
+      }
+    }),
+  }
+}
+
 export interface AccountAnswer extends ReturnType<typeof accountView<object, object>> {
   /** Only in lists. */
   readonly state?: string
@@ -226,6 +260,8 @@ export interface AccountAnswer extends ReturnType<typeof accountView<object, obj
   readonly limit_status?: readonly Limit[]
   /** Settings without the effect that was meant; only of a single account. */
   readonly warnings?: readonly Notice[]
+  /** Only of a single account. */
+  readonly credit?: ReturnType<typeof creditView>
   /** Ids; only of a single account. */
   readonly keys?: readonly string[]
 }

@@ -3,10 +3,10 @@ import type { Usd } from '../../../money/amounts.ts'
 /** A row. `amount_usd` is its effect on the balance: the rows of an account add up to its balance, unless some were folded. */
 export interface LedgerEntry {
   readonly seq: number
-  readonly kind: 'usage' | 'top-up' | 'adjust' | 'orphan'
+  readonly kind: 'usage' | 'orphan' | 'top-up' | 'promo' | 'adjust' | 'refund' | 'expire'
   /** Only of a booking. */
   readonly reference?: string
-  /** Only of a call. */
+  /** Of a call, and of a refund that of the call. */
   readonly request_id?: string
   readonly key_id?: string | undefined
   readonly at: string
@@ -15,6 +15,12 @@ export interface LedgerEntry {
   readonly note?: string | undefined
   /** Only of a booking: id of who made it. */
   readonly actor?: string
+  /** Only of credit that expires. */
+  readonly expires_at?: string
+  /** The block of credit from which a correction has taken first. */
+  readonly takes_from?: string
+  /** What a customer has paid. */
+  readonly cash?: object
   readonly usage?:
     | {
         readonly at: string

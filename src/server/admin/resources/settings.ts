@@ -240,7 +240,7 @@ export const NOTE = {
 } as const
 
 function isAmount(amount: string): boolean {
-  return isUsd(amount, MAX_AMOUNT) && parsePico(amount) > 0n
+  return /^\d+(\.\d+)?$/.test(amount) && isUsd(amount, MAX_AMOUNT) && parsePico(amount) > 0n
 }
 
 function isCap(amount: string): boolean {
