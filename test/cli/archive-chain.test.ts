@@ -22,7 +22,8 @@ async function fill(ledger: Ledger): Promise<void> {
     const at = NOON - (110 - i - (i % 7)) * DAY_MS
     const day = new Date(at).toJSON().slice(0, 10).replaceAll('-', '')
     await ledger.settle({ ...settlement(`req_${i}`, BigInt(i), day), usage: { ...USAGE, at } })
-    if (i % 20 === 5) await ledger.topUp({ account: 'acct', amount: 9n, reference: `more ${i}` })
+    if (i % 20 === 5)
+      await ledger.book({ kind: 'top-up', account: 'acct', amount: 9n, reference: `more ${i}` })
   }
 }
 
