@@ -328,14 +328,18 @@ describe('architecture', () => {
     expect(marked.map(({ path }) => path)).toEqual([])
   })
 
-  it('moves money in two places only', () => {
+  it('moves money in a few places only', () => {
     const callers = (method: string) =>
       src
         .filter(({ path }) => !path.startsWith('src/state/'))
         .filter(({ text }) => new RegExp(`\\bledger\\.${method}\\(`).test(text))
         .map(({ path }) => path)
     expect(callers('settle')).toEqual(['src/pipeline/stages/settle.ts'])
-    expect(callers('book').sort()).toEqual(['src/gateway/seed.ts', 'src/server/admin/bookings.ts'])
+    expect(callers('book').sort()).toEqual([
+      'src/gateway/seed.ts',
+      'src/observe/usage/expiry.ts',
+      'src/server/admin/bookings.ts',
+    ])
   })
 
   it('never branches on the operation inside a stage', () => {

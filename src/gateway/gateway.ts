@@ -322,6 +322,7 @@ interface Timed extends Pick<
   | 'usage'
   | 'spending'
   | 'seals'
+  | 'expiry'
   | 'events'
   | 'faults'
   | 'authFailures'
@@ -364,6 +365,7 @@ function startTimer({ running, ledger, log, loop, ...timed }: Timed): NodeJS.Tim
     timed.peers.tick(now)
     timed.disk.tick(now)
     timed.seals.tick(now)
+    timed.expiry.tick(now)
     void timed.spending.tick(now)
     if (performance.now() < renewAt) return
     renewAt = performance.now() + RENEW_MS

@@ -24,6 +24,7 @@ import { Mask } from '../observe/mask.ts'
 import { Metrics } from '../observe/metrics.ts'
 import { Spending } from '../observe/spending.ts'
 import { UsageFindings } from '../observe/usage-findings.ts'
+import { Expiry } from '../observe/usage/expiry.ts'
 import { Seals } from '../observe/usage/seals.ts'
 import { UsageIndex } from '../observe/usage/usage.ts'
 import {
@@ -165,6 +166,11 @@ export function createShared(
     sealed: (message) => once(runtime(), { kind: 'ledger.sealed', object: '', message }),
     failed: (error) => common.faults.warn('ledger.seals', String(error)),
   })
+  const expiry = new Expiry({
+    ledger,
+    usage: () => runtime().usage,
+    failed: (error) => common.faults.warn('ledger.expiry', String(error)),
+  })
   ledger.onReplayed = (bookings) => {
     const message = `the ledger had lost ${bookings} bookings, which were booked again`
     once(runtime(), { kind: 'ledger.replayed', object: '', message })
@@ -184,7 +190,7 @@ export function createShared(
   const credentials = new Credentials(records)
   const members = new Members(records, accounts, credentials)
   const stored = { ledger, audit, accounts, records, items, repeats, prices, labels }
-  return { ...common, ...stored, credentials, members, usage, spending, seals }
+  return { ...common, ...stored, credentials, members, usage, spending, seals, expiry }
 }
 
 /** Tells something that has happened, unless the operator has switched its alert off. */

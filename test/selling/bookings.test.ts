@@ -1,6 +1,7 @@
 /** Credit of every kind, corrections and refunds, as operators and holders see them. */
 import { expect, it, onTestFinished } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
+import { Expiry } from '../../src/observe/usage/expiry.ts'
 import { folder } from '../_folder.ts'
 import { createTestGateway, send } from '../_setup.ts'
 import { json, startUpstream } from '../upstream.ts'
@@ -92,6 +93,27 @@ it('promotional and expiring credit is used in its order, before plain credit', 
     404,
     'There is no open block "promo:spring".',
   ])
+})
+
+it('what is left of credit is taken at its end, once, and plain credit stays', async () => {
+  const { gateway, admin, place, ask, credit } = await openGateway()
+  const { ledger, usage } = gateway.gateway.runtime
+  await admin('POST', `${place}/credits`, { usd: '2' })
+  const promo = { usd: '2.3', kind: 'promotional', expires_at: SOONER, reference: 'spring' }
+  await admin('POST', `${place}/credits`, promo)
+  await ask()
+  const calls = Promise.all(Array.from({ length: 3 }, ask))
+  const failed = (error: unknown) => expect.unreachable(String(error))
+  const gateways = [1, 2].map(() => new Expiry({ ledger, usage: () => usage, failed }))
+  const end = Date.parse(SOONER)
+  await gateways[0]!.expire(end - 1)
+  await calls
+  await Promise.all(gateways.map((one) => one.expire(end)))
+  expect((await credit()).blocks).toEqual([])
+  const { data } = (await admin('GET', `${place}/ledger?kind=expire`)).json
+  expect(data).toMatchObject([{ kind: 'expire', reference: 'promo:spring', amount_usd: -0.3 }])
+  expect((await credit()).plain_usd).toBe(2)
+  expect(await ledger.verify()).toEqual([])
 })
 
 it('a call is refunded once, whole or in part, and its entry stays', async () => {

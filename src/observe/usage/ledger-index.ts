@@ -590,16 +590,17 @@ export class SettledTables {
     this.#countTagged = db.prepare(
       'SELECT count(DISTINCT value) AS values_ FROM tagged WHERE unit = ? AND account = ? AND kind = ?',
     )
-    this.#book = db.prepare('INSERT INTO booking VALUES (?, ?, ?, ?, ?, ?, ?, ?)')
+    this.#book = db.prepare('INSERT INTO booking VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)')
   }
 
   add(account: string, rows: readonly ReadRow[]): void {
     const calls = new Map<string, SettledCalls>()
     for (const row of rows) {
-      const { seq, kind, request, at, cost, note, actor } = row
+      const { seq, kind, request, at, cost, note, actor, booking } = row
       if (kind === 'usage') addCall(calls, account, row)
       else if (kind !== 'orphan') {
-        this.#book.run(account, seq, at, kind, -cost, request, note ?? null, actor ?? null)
+        const ends = booking?.expiresAt ?? null
+        this.#book.run(account, seq, at, kind, -cost, request, note ?? null, actor ?? null, ends)
       }
     }
     this.#addCalls(account, [...calls.values()])

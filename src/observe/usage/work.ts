@@ -146,6 +146,7 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
       if (account === undefined) await check()
       return chargeOf(opened.reader, tables.db, request, account)
     }
+    if ('due' in question) return dueBlocks(tables.db, question.due)
     if ('lastUsed' in question) return lastUses(tables.db, question.lastUsed)
     if ('verify' in question) return proven(await index.verify(), undefined)
     if ('chains' in question) {
@@ -245,7 +246,7 @@ async function exchange({ shared }: Opened): Promise<void> {
 }
 
 /** Raised when files of the previous version cannot be continued. */
-const VERSION = 7
+const VERSION = 8
 
 const columns = (names: readonly string[], type: string) =>
   names.map((name) => `${name} ${type}`).join(', ')
@@ -295,7 +296,7 @@ const SCHEMA = `
   ${tagged('tagged')}
   ${tagged('tagged_month')}
   CREATE TABLE booking (account TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL,
-    kind TEXT NOT NULL, amount INTEGER NOT NULL, reference TEXT NOT NULL, note TEXT, actor TEXT,
+    kind TEXT NOT NULL, amount INTEGER NOT NULL, reference TEXT NOT NULL, note TEXT, actor TEXT, expires INTEGER,
     PRIMARY KEY (account, seq)) STRICT, WITHOUT ROWID;
   -- The last row of an account that is in the tables, and the chain from the row after the base to it.
   CREATE TABLE progress (account TEXT NOT NULL PRIMARY KEY, seq INTEGER NOT NULL,
@@ -377,7 +378,8 @@ function openFile(file: string): DatabaseSync {
     if (Number(version) > 0 && Number(version) < 4) addChains(db)
     if (Number(version) > 0 && Number(version) < 6) addTeams(db, Number(version))
     if (Number(version) > 0 && Number(version) < 5) addSummaries(db)
-    if (Number(version) > 0 && Number(version) < VERSION) addTaggedMonths(db)
+    if (Number(version) > 0 && Number(version) < 7) addTaggedMonths(db)
+    if (Number(version) > 0 && Number(version) < VERSION) addEnds(db)
     db.exec(ADDED)
     return db
   } catch (error) {
@@ -403,6 +405,13 @@ function renew(db: DatabaseSync, version: number): void {
     }
     db.exec('PRAGMA user_version = 3')
   })
+}
+
+/** Adds when credit ends. No booking from before has an end. */
+function addEnds(db: DatabaseSync): void {
+  transact(db, () =>
+    db.exec(`ALTER TABLE booking ADD COLUMN expires INTEGER; PRAGMA user_version = ${VERSION}`),
+  )
 }
 
 /** Adds what chains need. Their rows are read again, because files of version 3 have none. */
@@ -462,7 +471,7 @@ function addTaggedMonths(db: DatabaseSync): void {
       SELECT ${month('%Y')} * 12 + ${month('%m')} - 1 AS month, account, kind, value, key,
         ${sums.map((name) => `sum(${name})`).join(', ')}
       FROM tagged GROUP BY month, account, kind, value, key;
-      PRAGMA user_version = ${VERSION}`),
+      PRAGMA user_version = 7`),
   )
 }
 
@@ -669,6 +678,21 @@ function spentOn(db: DatabaseSync, sql: string, values: readonly (string | numbe
     .toSorted((one, other) => (one.cost > other.cost ? -1 : one.cost < other.cost ? 1 : 0))
 }
 
+interface DueBlock {
+  readonly account: string
+  /** `<kind>:<reference>` of its booking. */
+  readonly name: string
+}
+
+function dueBlocks(db: DatabaseSync, now: number): DueBlock[] {
+  const due = db.prepare(
+    `SELECT account, kind || ':' || reference AS name FROM booking AS one
+     WHERE expires <= ? AND NOT EXISTS (SELECT 1 FROM booking AS ended WHERE ended.account = one.account
+       AND ended.kind = 'expire' AND ended.reference = one.kind || ':' || one.reference)`,
+  )
+  return due.all(now) as unknown as DueBlock[]
+}
+
 // Last use of keys: the hour of their last charged call.
 
 interface AccountKey {
@@ -749,6 +773,8 @@ export interface UsageQuestions {
     }
     readonly answer: ChargeOfCall | undefined
   }
+  /** Blocks of credit whose end is not booked. Asked with a moment, ms since epoch. */
+  due: { readonly ask: number; readonly answer: readonly DueBlock[] }
   lastUsed: { readonly ask: readonly AccountKey[] | 'all'; readonly answer: readonly LastUse[] }
   verify: { readonly ask: true; readonly answer: Proven<undefined> }
   /** Chains of accounts with rows in the month of a moment, ms since epoch, or later. */
