@@ -72,7 +72,7 @@ it.each([
   ['another name', { from: 'https://127.0.0.1/prices.json' }, 'from', 'There is no list'],
   ['a file of the gateway', { from: '/etc/passwd' }, 'from', 'There is no list'],
   ['no JSON', { from: 'x.json', text: '{"models":' }, 'text', 'not valid JSON'],
-  ['no known form', { from: 'x.json', text: '{"a":1}' }, 'text', 'none of the forms'],
+  ['no known form', { from: 'x.json', text: '{"a":1}' }, 'text', 'none of these price lists'],
   ['a member too many', { ...list, force: true }, 'force', ''],
 ])('refuses %s', async (_, body, param, message) => {
   const { status, json } = await importing(body)
