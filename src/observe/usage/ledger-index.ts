@@ -676,13 +676,13 @@ export class SettledTables {
       for (const [first, sum] of sums) rollups.add(first.at, groupOf(first), valuesOf(sum))
     }
     for (const kind of ['tag', 'user'] as const) {
-      const sums = summed(calls, (call) => [unitOf('day', call.at), call.group[1]!, call[kind]])
+      const sums = summed(calls, (call) => [unitOf('day', call.at), call.group[KEY]!, call[kind]])
       for (const [first, { calls, cost, quantities }] of sums) {
         const value = this.#bounded(unitOf('day', first.at), account, kind, first[kind])
         const tokens = TAGGED_QUANTITIES.map((name) => quantities[name] ?? null)
         const sums = [calls, ...partsOf(cost), ...tokens]
         for (const [unit, add] of this.#tags) {
-          add.run(unitOf(unit, first.at), account, first.group[1]!, kind, value, ...sums)
+          add.run(unitOf(unit, first.at), account, first.group[KEY]!, kind, value, ...sums)
         }
       }
     }
@@ -700,6 +700,9 @@ export class SettledTables {
     return value
   }
 }
+
+/** The place of the key in the groups of a call. */
+const KEY = SETTLED_GROUPS.indexOf('key')
 
 const BILLION = 1_000_000_000n
 
