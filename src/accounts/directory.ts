@@ -143,7 +143,7 @@ class Entries implements DirectoryView {
       this.accounts.set(id, { ...common, texts: textsOf(id, name) })
       return
     }
-    const { start, team, expiresAt, policy, spendCap } = one
+    const { start, team, expiresAt, policy, spendCap, limits = [] } = one
     const account = this.accounts.get(one.account)?.id ?? one.account
     this.#count(account, Number(!archived) - Number(this.#isCounted(id)))
     const hasPolicy = policy !== undefined
@@ -154,7 +154,7 @@ class Entries implements DirectoryView {
       team,
       expiresAt,
       hasPolicy,
-      hasCap: spendCap !== undefined,
+      hasCap: spendCap !== undefined || limits.some(({ unit }) => unit === 'usd'),
       texts,
     })
   }

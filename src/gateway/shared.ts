@@ -232,9 +232,14 @@ async function watchedOf({ directory }: Accounts) {
   }
 }
 
-function moneySettings({ alerts, metrics, prices }: Config) {
+function moneySettings({ alerts, defaults, metrics, prices }: Config) {
   const top = metrics.money === false ? undefined : metrics.money.top
-  return { below: alerts.balance, top, lists: Object.keys(prices.lists) }
+  return {
+    below: alerts.balance,
+    top,
+    timeZone: defaults.timeZone,
+    lists: Object.keys(prices.lists),
+  }
 }
 
 async function topSpenders(usage: UsageIndex | undefined, most: number) {

@@ -3,10 +3,21 @@
  * then those in use, those that were changed, and those with an alert.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { countedOf, zoneOf } from '../accounts/limits.ts'
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Account, Key } from '../accounts/stored.ts'
 import { formatPico, parsePico, type Pico } from '../money/money.ts'
-import type { AccountTotals, KeySpend, Ledger } from '../state/ledger/ledger.ts'
+import {
+  ACCOUNT,
+  teamKey,
+  type AccountTotals,
+  type KeySpend,
+  type Ledger,
+} from '../state/ledger/ledger.ts'
+import type { ZoneRule } from '../state/ledger/windows.ts'
+import { kindOf } from '../state/ledger/limit-list.ts'
+import { ruleOf } from '../state/ledger/zone.ts'
+import type { LimitMembers } from '../server/admin/resources/limit.ts'
 import type { Looked } from '../server/admin/resources/alert.ts'
 import type { Finding } from './alerts.ts'
 import type { MoneyMetrics } from './metrics.ts'
@@ -18,12 +29,14 @@ interface Ids {
 type TopSpenders = (most: number) => Promise<Ids>
 
 interface SpendingOptions {
-  readonly accounts: Pick<Accounts, 'accountsOf' | 'keysOf'>
-  readonly ledger: Pick<Ledger, 'balances' | 'key'>
+  readonly accounts: Pick<Accounts, 'accountsOf' | 'keysOf' | 'listTeams'>
+  readonly ledger: Pick<Ledger, 'balances' | 'key' | 'counters'>
   /** `below`: a balance below it is low, unless the account has a bound of its own. `top`: number of spenders in the metrics. */
   readonly settings: () => {
     readonly below: Pico
     readonly top: number | undefined
+    /** Of accounts without one of their own. */
+    readonly timeZone: string
     /** Names of the price lists of accounts. */
     readonly lists: readonly string[]
   }
@@ -215,6 +228,7 @@ export class Spending {
       const isRefused = this.#refused.delete(account.id) || isEmpty
       keep(this.#ofAccounts, account.id, [
         ...accountFindings(account, money, below, isRefused),
+        ...(account.archivedAt === undefined ? await this.#capsOf(account) : []),
         ...listFindings(account, lists),
       ])
     }
@@ -226,16 +240,41 @@ export class Spending {
     const { accounts, ledger } = this.#options
     const shown = new Set(this.#top?.keys)
     const stored = await accounts.keysOf(ids)
-    const spends = await Promise.all(
-      stored.map((key) =>
-        key.spendCap || shown.has(key.id) ? ledger.key(key.account, key.id) : undefined,
-      ),
+    const owners = await accounts.accountsOf([...new Set(stored.map(({ account }) => account))])
+    const zones = new Map(owners.map((one) => [one.id, this.#zoneOf(one)]))
+    const now = this.#wallClock()
+    const looked = await Promise.all(
+      stored.map(async (key) => {
+        const { id, account, archivedAt, disabled } = key
+        const zone = zones.get(account)
+        const isEnded = archivedAt !== undefined || disabled
+        const owned = { account, owner: id, record: key }
+        const caps = isEnded ? [] : await capFindings(ledger, `key ${id}`, owned, zone, now)
+        keep(this.#ofKeys, id, [...keyFindings(key, now), ...caps])
+        if (!key.spendCap && !shown.has(id)) return undefined
+        return [key, await ledger.key(account, id, zone)] as const
+      }),
     )
-    return stored.flatMap((key, i) => {
-      const spend = spends[i]
-      keep(this.#ofKeys, key.id, keyFindings(key, spend, this.#wallClock()))
-      return spend ? [[key, spend] as const] : []
-    })
+    return looked.filter((one) => one !== undefined)
+  }
+
+  #zoneOf(account: Account): ZoneRule | undefined {
+    return ruleOf(zoneOf(account, this.#options.settings()), this.#wallClock())
+  }
+
+  /** Findings on the caps of an account and its teams. */
+  async #capsOf(account: Account): Promise<Finding[]> {
+    const { accounts, ledger } = this.#options
+    const teams = (await accounts.listTeams(account.id)).filter((team) => !team.disabled)
+    const [zone, now] = [this.#zoneOf(account), this.#wallClock()]
+    const owned = [
+      [`account ${account.id}`, ACCOUNT, account] as const,
+      ...teams.map((team) => [`team ${team.id}`, teamKey(team.id), team] as const),
+    ]
+    const findings = owned.map(([object, owner, record]) =>
+      capFindings(ledger, object, { account: account.id, owner, record }, zone, now),
+    )
+    return (await Promise.all(findings)).flat()
   }
 }
 
@@ -262,7 +301,7 @@ function keep(
 
 function accountFindings(
   account: Account,
-  { balance, paid, spend }: AccountTotals,
+  { balance, paid }: AccountTotals,
   below: Pico,
   isRefused: boolean,
 ): Finding[] {
@@ -280,7 +319,6 @@ function accountFindings(
       isRefused ? 'wrong' : 'well',
       `calls of account ${id} are refused, because its balance is too low`,
     ),
-    ...capFindings(`account ${id}`, account, spend),
   ]
 }
 
@@ -291,35 +329,48 @@ function listFindings({ id, priceList, archivedAt }: Account, lists: readonly st
   return [finding('price_list.missing', id, state, message)]
 }
 
-function keyFindings(key: Key, spend: KeySpend | undefined, now: number): Finding[] {
+function keyFindings(key: Key, now: number): Finding[] {
   const { id, expiresAt, archivedAt, disabled } = key
   if (archivedAt !== undefined || disabled) return []
   const expiring = expiresAt !== undefined && expiresAt > now && expiresAt - now <= WEEK_MS
   const day = expiring ? new Date(expiresAt).toISOString().slice(0, 10) : ''
   return [
     finding('key.expiring', id, expiring ? 'wrong' : 'well', `the key ${id} expires on ${day}`),
-    ...(spend ? capFindings(`key ${id}`, key, spend) : []),
   ]
 }
 
-function capFindings(
+/** Findings on limits of money for a day or longer, against the value in force. @param owner a key, `@team:<id>` or `@account` */
+async function capFindings(
+  ledger: Pick<Ledger, 'counters'>,
   object: string,
-  { spendCap }: Pick<Key | Account, 'spendCap'>,
-  spend: KeySpend,
-): Finding[] {
-  if (!spendCap) return []
-  const { scope } = spendCap
-  const cap = parsePico(spendCap.usd)
-  const percent = cap === 0n ? 100n : (spend[scope] * 100n) / cap
-  const of = (raise: bigint, end: bigint) =>
-    percent >= raise ? 'wrong' : percent < end ? 'well' : 'between'
-  const message = (part: string) =>
-    `${object} has spent ${part} of its cap of ${usd(cap)} (${scope})`
-  const named = `${object} ${scope}`
-  return [
-    finding('cap.80', named, of(80n, 75n), message('80 %')),
-    finding('cap.100', named, of(100n, 95n), message('all')),
-  ]
+  { account, owner, record }: { account: string; owner: string; record: LimitMembers },
+  zone: ZoneRule | undefined,
+  now: number,
+): Promise<Finding[]> {
+  if (!countedOf(record).some(({ id }) => isWatched(id))) return []
+  const counters = await ledger.counters(account, owner, zone)
+  return counters.flatMap(({ limit, used }) => {
+    const { id, raised } = limit
+    if (!isWatched(id)) return []
+    const value = raised && now < raised.until ? raised.value : limit.value
+    const percent = value === 0n ? 100n : (used * 100n) / value
+    const of = (raise: bigint, end: bigint) =>
+      percent >= raise ? 'wrong' : percent < end ? 'well' : 'between'
+    const name = id.slice('cap.'.length)
+    const models = limit.models ? ` for ${limit.models.join(', ')}` : ''
+    const message = (part: string) =>
+      `${object} has spent ${part} of its cap of ${usd(value)} (${kindOf(id).window}${models})`
+    const named = `${object} ${name}`
+    return [
+      finding('cap.80', named, of(80n, 75n), message('80 %')),
+      finding('cap.100', named, of(100n, 95n), message('all')),
+    ]
+  })
+}
+
+function isWatched(id: string): boolean {
+  const { unit, window } = kindOf(id)
+  return unit === 'usd' && window !== '5h'
 }
 
 function finding(

@@ -22,9 +22,10 @@ it('follows the money of accounts and keys that are used, and of no others', asy
         return accounts.accountsOf(ids)
       },
       keysOf: (ids) => accounts.keysOf(ids),
+      listTeams: (id) => accounts.listTeams(id),
     },
     ledger,
-    settings: () => ({ below: parsePico('1'), top, lists: [] }),
+    settings: () => ({ below: parsePico('1'), top, timeZone: 'UTC', lists: [] }),
     everything: async () => ({ accounts: [], keys: [] }),
     wasEmpty: () => false,
     top: async (most) => ({ accounts: ['acme'].slice(0, most), keys: [] }),
@@ -55,10 +56,22 @@ it('follows the money of accounts and keys that are used, and of no others', asy
   expect(spending.findings()[0]).toMatchObject({
     message: expect.stringContaining('expires on'),
   })
-  expect(read).toEqual(['acme'])
+  expect(new Set(read)).toEqual(new Set(['acme']))
 
   // A larger cap ends the alert, without another call.
   await accounts.changeKey(t.key.id, { spendCap: { usd: '1', scope: 'day' }, expiresAt: null })
+  await look([])
+
+  // Caps of a team, of a week, against the value in force.
+  const team = await accounts.createTeam('acme', { name: 'Field' })
+  await accounts.changeKey(t.key.id, { team: team.id })
+  const week = { unit: 'usd', window: 'week' } as const
+  await accounts.changeTeam(team.id, { limits: [{ ...week, value: '0.000000000001' }] })
+  expect((await t.chat(hello)).status).toBe(200)
+  spending.touched('acme')
+  await look([`cap.80 team ${team.id} week wrong`, `cap.100 team ${team.id} week wrong`])
+  const raise = { value: '5', until: Date.now() + DAY_MS }
+  await accounts.raise('team', team.id, 'cap.week', raise, 'admin')
   await look([])
 
   // A balance that is low, too low for a call, and above the bound again.

@@ -77,7 +77,8 @@ export class CalledTables {
         [unitOf('hour', momentOf(call)), ...groupOf(call)].join('\t')
       for (const ofGroup of Map.groupBy(calls, nameOf).values()) {
         const [first] = ofGroup
-        to.add(momentOf(first!), groupOf(first!), sumsOf(ofGroup))
+        const at = momentOf(first!)
+        to.add({ at, day: at }, groupOf(first!), sumsOf(ofGroup))
       }
     }
   }

@@ -526,7 +526,6 @@ const OTHER = '(other)'
 const MOST_VALUES = 10_000
 /** Most accounts and days whose number of values is cached. */
 const MOST_COUNTS = 10_000
-const HOUR_MS = 3_600_000
 
 /** Marks that the sums of all accounts have to be made again; it outlives the process. */
 const STALE = `INSERT OR REPLACE INTO meta VALUES ('overall', 'stale')`
@@ -542,8 +541,10 @@ interface Sums {
 
 /** Calls of one hour that differ in nothing but their moment. */
 interface SettledCalls {
-  /** ms since epoch, inside the charged day. */
+  /** ms since epoch. */
   readonly at: number
+  /** A moment of the charged day, as if that were of UTC. */
+  readonly day: number
   /** Values of {@link SETTLED_GROUPS}, in their order. */
   readonly group: readonly string[]
   readonly tag: string
@@ -611,6 +612,7 @@ export class SettledTables {
       account,
       totals.map(({ team = '', key, day, rows, cost }) => ({
         at: startOfDay(day),
+        day: startOfDay(day),
         group: [account, team, key, FOLDED, '', '', ''],
         tag: FOLDED,
         user: FOLDED,
@@ -668,21 +670,21 @@ export class SettledTables {
   }
 
   #addCalls(account: string, calls: readonly SettledCalls[]): void {
-    const sums = summed(calls, ({ at, group }) => [unitOf('hour', at), ...group])
-    for (const [{ at, group }, sum] of sums) this.#rollups.add(at, group, valuesOf(sum))
+    const sums = summed(calls, ({ group, ...call }) => [...spanOf(call), ...group])
+    for (const [call, sum] of sums) this.#rollups.add(call, call.group, valuesOf(sum))
     for (const { rollups, places } of this.#summaries) {
       const groupOf = ({ group }: SettledCalls) => places.map((place) => group[place]!)
-      const sums = summed(calls, (call) => [unitOf('hour', call.at), ...groupOf(call)])
-      for (const [first, sum] of sums) rollups.add(first.at, groupOf(first), valuesOf(sum))
+      const sums = summed(calls, (call) => [...spanOf(call), ...groupOf(call)])
+      for (const [first, sum] of sums) rollups.add(first, groupOf(first), valuesOf(sum))
     }
     for (const kind of ['tag', 'user'] as const) {
-      const sums = summed(calls, (call) => [unitOf('day', call.at), call.group[KEY]!, call[kind]])
+      const sums = summed(calls, (call) => [unitOf('day', call.day), call.group[KEY]!, call[kind]])
       for (const [first, { calls, cost, quantities }] of sums) {
-        const value = this.#bounded(unitOf('day', first.at), account, kind, first[kind])
+        const value = this.#bounded(unitOf('day', first.day), account, kind, first[kind])
         const tokens = TAGGED_QUANTITIES.map((name) => quantities[name] ?? null)
         const sums = [calls, ...partsOf(cost), ...tokens]
         for (const [unit, add] of this.#tags) {
-          add.run(unitOf(unit, first.at), account, first.group[KEY]!, kind, value, ...sums)
+          add.run(unitOf(unit, first.day), account, first.group[KEY]!, kind, value, ...sums)
         }
       }
     }
@@ -730,13 +732,13 @@ function addCall(
 ): void {
   const { model = '', deployment = '', endpoint = '', tag = '', user = '' } = usage ?? NOT_KNOWN
   const { outcome = '' as const, flags, lines = [], team = '' } = usage ?? NOT_KNOWN
-  const moment = insideOf(day, at)
   const names = `${team}\n${key}\n${model}\n${deployment}\n${endpoint}\n${outcome}\n${tag}\n${user}`
-  const name = `${unitOf('hour', moment)}\n${names}`
+  const charged = day === undefined ? at : startOfDay(day)
+  const name = `${spanOf({ at, day: charged }).join(' ')}\n${names}`
   let call = calls.get(name)
   if (!call) {
     const group = [account, team, key, model, deployment, endpoint, outcome]
-    call = { at: moment, group, tag, user, sums: noSums() }
+    call = { at, day: charged, group, tag, user, sums: noSums() }
     calls.set(name, call)
   }
   const { sums } = call
@@ -750,11 +752,9 @@ function noSums(): Sums {
   return { calls: 0, cost: 0n, estimated: 0, quantities: {} }
 }
 
-/** The moment of the admission, moved into the day that was charged. */
-function insideOf(day: string | undefined, at: number): number {
-  if (day === undefined) return at
-  const start = startOfDay(day)
-  return Math.min(Math.max(at, start), start + 24 * HOUR_MS - 1)
+/** What distinguishes the rows of a group: hours are those of UTC, days those that were charged. */
+function spanOf({ at, day }: Pick<SettledCalls, 'at' | 'day'>): readonly [number, number] {
+  return [unitOf('hour', at), unitOf('day', day)]
 }
 
 /** @param day `YYYYMMDD` */

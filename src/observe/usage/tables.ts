@@ -147,11 +147,16 @@ export class Rollups {
     ])
   }
 
-  /** Adds sums of an hour, also to its day and month. @param at a moment in that hour, ms since epoch */
-  add(at: number, group: readonly string[], values: readonly SQLInputValue[]): void {
+  /** Adds sums of an hour, of a day and of its month. @param when a moment of the hour, and one of the day, ms since epoch */
+  add(
+    when: { readonly at: number; readonly day: number },
+    group: readonly string[],
+    values: readonly SQLInputValue[],
+  ): void {
     const row = this.#find.get(...group)
     const id = Number(row ? row.id : this.#create.run(...group).lastInsertRowid)
-    for (const [rollup, add] of this.#add) add.run(unitOf(rollup, at), id, ...values)
+    for (const [rollup, add] of this.#add)
+      add.run(unitOf(rollup, rollup === 'hour' ? when.at : when.day), id, ...values)
   }
 }
 

@@ -1,4 +1,5 @@
 /** Work of the thread of usage: owns the tables, keeps them level with the ledger, and answers questions. */
+import { firstMoment } from '../../state/ledger/zone.ts'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
@@ -129,14 +130,14 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
       return proven(checked, answers)
     }
     if ('statement' in question) {
-      const { account, from, to } = question.statement
+      const { account, from, to, zone } = question.statement
       const checked = await check([account])
-      return proven(checked, statementOf(tables.db, account, from, to))
+      return proven(checked, statementOf(tables.db, account, { from, to, zone }))
     }
     if ('balances' in question) {
-      const { account, rollup, from, to } = question.balances
+      const { account, rollup, from, to, zone } = question.balances
       const checked = await check([account])
-      return proven(checked, balancesOf(tables.db, account, rollup, from, to))
+      return proven(checked, balancesOf(tables.db, account, rollup, { from, to, zone }))
     }
     if ('decisions' in question) return decisionsOf(tables.db, question.decisions)
     if ('refusals' in question) return refusalsIn(tables.db, question.refusals)
@@ -587,9 +588,22 @@ const AMOUNT = `coalesce(sum(amount / 1000000000), 0) AS billions,
   coalesce(sum(amount % 1000000000), 0) AS rest`
 
 /** @param from ms since epoch, with `to` half-open */
-function statementOf(db: DatabaseSync, account: string, from: number, to: number): Statement {
+/** Dates of an account: midnights of UTC that stand for them. */
+interface Dates {
+  readonly from: number
+  readonly to: number
+  /** The time zone of the account; absent for UTC. */
+  readonly zone?: string | undefined
+}
+
+/** The first moment of a date of an account. */
+function dawnOf(date: number, zone: string | undefined): number {
+  return firstMoment(zone, new Date(date).toISOString().slice(0, 10))
+}
+
+function statementOf(db: DatabaseSync, account: string, { from, to, zone }: Dates): Statement {
   const days = [unitOf('day', from), unitOf('day', to)] as const
-  const bookings = bookingsIn(db, account, from, to)
+  const bookings = bookingsIn(db, account, dawnOf(from, zone), dawnOf(to, zone))
   const models = spentOn(
     db,
     `SELECT model AS name, sum(calls) AS calls, ${COST}
@@ -603,7 +617,7 @@ function statementOf(db: DatabaseSync, account: string, from: number, to: number
      FROM tagged WHERE account = ? AND unit >= ? AND unit < ? AND kind = 'tag' GROUP BY value`,
     [account, ...days],
   )
-  const opening = balanceAt(db, account, 'day', from)
+  const opening = balanceAt(db, account, 'day', from, zone)
   const spent = models.reduce((sum, { cost }) => sum + cost, 0n)
   const booked = bookings.reduce((sum, { amount }) => sum + amount, 0n)
   return { opening, bookings, models, tags, spent, closing: opening + booked - spent }
@@ -613,14 +627,18 @@ function balancesOf(
   db: DatabaseSync,
   account: string,
   rollup: Exclude<Rollup, 'month'>,
-  from: number,
-  to: number,
+  { from, to, zone }: Dates,
 ): readonly BalancePoint[] {
   const first = unitOf(rollup, from)
-  let balance = balanceAt(db, account, rollup, startOf(rollup, first))
+  const end = startOf(rollup, unitOf(rollup, to - 1) + 1)
+  const momentOf = (start: number) => (rollup === 'hour' ? start : dawnOf(start, zone))
+  let balance = balanceAt(db, account, rollup, startOf(rollup, first), zone)
   const bookings = new Map<number, Pico>()
-  for (const { at, amount } of bookingsIn(db, account, startOf(rollup, first), to)) {
-    const unit = unitOf(rollup, at)
+  const booked = bookingsIn(db, account, momentOf(startOf(rollup, first)), momentOf(end))
+  for (const { at, amount } of booked) {
+    // A date that begins within the UTC day of the moment, or within the one before or after it.
+    const near = unitOf(rollup, at)
+    const unit = [near + 1, near].find((one) => momentOf(startOf(rollup, one)) <= at) ?? near - 1
     bookings.set(unit, (bookings.get(unit) ?? 0n) + amount)
   }
   const last = unitOf(rollup, to - 1)
@@ -635,7 +653,7 @@ function balancesOf(
   for (let unit = first; unit <= last; unit++) {
     const booked = bookings.get(unit) ?? 0n
     balance += booked - (costs.get(unit) ?? 0n)
-    points.push({ at: startOf(rollup, unit + 1), balance, booked })
+    points.push({ at: momentOf(startOf(rollup, unit + 1)), balance, booked })
   }
   return points
 }
@@ -646,10 +664,11 @@ function balanceAt(
   account: string,
   rollup: Exclude<Rollup, 'month'>,
   at: number,
+  zone: string | undefined,
 ): Pico {
   const booked = db
     .prepare(`SELECT ${AMOUNT} FROM booking WHERE account = ? AND at < ?`)
-    .get(account, at) as unknown as Halves
+    .get(account, rollup === 'hour' ? at : dawnOf(at, zone)) as unknown as Halves
   const spent = db
     .prepare(
       `SELECT ${COST} FROM settled_${rollup} JOIN settled_group ON id = group_id
@@ -749,16 +768,11 @@ export interface UsageQuestions {
     readonly answer: Proven<readonly (UsageAnswer | TooLarge)[]>
   }
   statement: {
-    readonly ask: { readonly account: string; readonly from: number; readonly to: number }
+    readonly ask: Dates & { readonly account: string }
     readonly answer: Proven<Statement>
   }
   balances: {
-    readonly ask: {
-      readonly account: string
-      readonly rollup: 'hour' | 'day'
-      readonly from: number
-      readonly to: number
-    }
+    readonly ask: Dates & { readonly account: string; readonly rollup: 'hour' | 'day' }
     readonly answer: Proven<readonly BalancePoint[]>
   }
   decisions: { readonly ask: DecisionsQuery; readonly answer: DecisionSums }

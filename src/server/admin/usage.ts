@@ -2,6 +2,8 @@
 import { NotFound } from '../../errors/errors.ts'
 import { usdJson } from '../../money/money.ts'
 import { readRange, readUsageQuery } from '../../observe/usage/parse.ts'
+import { zoneOf } from '../../accounts/limits.ts'
+import { firstMoment, momentIn } from '../../state/ledger/zone.ts'
 import type { UsageIndex } from '../../observe/usage/usage.ts'
 import { agreementView, usageBody, usageTable } from '../../observe/usage/view.ts'
 import {
@@ -71,9 +73,12 @@ async function rebuildUsage(request: AdminRequest): Promise<Answer> {
 /** Shows the statement of a month. @throws InvalidRequest, NotFound */
 async function showStatement({ runtime, id, query }: AdminRequest): Promise<Answer | Response> {
   checkParameters(query, new Set(['month', 'format']))
-  const { name, from, to } = readMonth(query.get('month'))
   const account = await accountOf(runtime, id)
-  const ask = { account: account.id, from, to }
+  const zone = zoneOf(account, runtime.config.defaults)
+  const { name, ...dates } = readMonth(query.get('month'), zone)
+  const ask = { account: account.id, ...dates, zone }
+  const from = firstMoment(zone, dayOf(dates.from))
+  const to = firstMoment(zone, dayOf(dates.to))
   const { result, checked } = await indexOf(runtime).ask('statement', ask)
   const { opening, bookings, models, closing } = result
   if (wantsCsv(query)) {
@@ -105,7 +110,8 @@ async function showBalance({ runtime, id, query }: AdminRequest): Promise<Answer
   const account = await accountOf(runtime, id)
   const rollup = to - from <= HOURLY_DAYS * DAY_MS ? 'hour' : 'day'
   if ((to - from) / DAY_MS > MOST_POINTS) throw wrongQuery('from', 'a later moment')
-  const ask = { account: account.id, rollup, from, to } as const
+  const zone = zoneOf(account, runtime.config.defaults)
+  const ask = { account: account.id, rollup, from, to, zone } as const
   const { result, checked } = await indexOf(runtime).ask('balances', ask)
   return { body: { data: result.map(balanceView), rollup, ledger: agreementView(checked) } }
 }
@@ -126,9 +132,12 @@ async function scopeOf(
   return [...new Set(keys.flatMap((key) => key?.account ?? []))]
 }
 
-/** Reads a month; by default the current one. */
-function readMonth(text: string | null): { name: string; from: number; to: number } {
-  const name = text ?? new Date().toISOString().slice(0, 7)
+/** Reads a month; by default the current one of a time zone. */
+function readMonth(
+  text: string | null,
+  zone: string | undefined,
+): { name: string; from: number; to: number } {
+  const name = text ?? momentIn(zone, Date.now()).slice(0, 7)
   const [, year, month] = /^(\d{4})-(\d\d)$/.exec(name) ?? []
   const [first, next] = [Number(month) - 1, Number(month)]
   if (year && next >= 1 && next <= 12) {

@@ -62,6 +62,8 @@ describe('the index of usage', () => {
         expect(cells.reduce((total, { cost }) => total + cost, 0n)).toBe(sum)
       }
     }
+    const ofTags = usage(['tag', 'key']).cells.map(({ group }) => group[1])
+    expect(new Set(ofTags)).toEqual(new Set(['key0', 'key1', 'key2', 'key3']))
     const { quantities } = usage(['key']).totals
     expect(quantities[QUANTITIES.indexOf('prompt_tokens')]).toBe(60)
     expect(quantities[QUANTITIES.indexOf('images')] ?? null).toBe(null)
