@@ -35,7 +35,7 @@ interface SpendingOptions {
   readonly settings: () => {
     readonly below: Pico
     readonly top: number | undefined
-    /** Of accounts without one of their own. */
+    /** The zone of accounts without one of their own. */
     readonly timeZone: string
     /** Names of the price lists of accounts. */
     readonly lists: readonly string[]
