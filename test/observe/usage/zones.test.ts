@@ -35,7 +35,12 @@ it.for(Object.entries(ZONES))(
     const counted = new Map<string, number>()
     let bookings = 0
     const book = async () => {
-      await ledger.topUp({ account, amount: 10n ** 12n, reference: `booking ${bookings++}` })
+      await ledger.book({
+        kind: 'top-up',
+        account,
+        amount: 10n ** 12n,
+        reference: `booking ${bookings++}`,
+      })
       ofMonth(now).booked += 10n ** 12n
     }
     await book()

@@ -29,7 +29,7 @@ it(`three gateways stay within limits, and leave every counter equal to its rows
   const gateways = await Promise.all([opened(), opened(), opened()])
   const [{ ledger }] = gateways
   const account = 'acct'
-  await ledger.topUp({ account, amount: 100n * USD, reference: 'first' })
+  await ledger.book({ kind: 'top-up', account, amount: 100n * USD, reference: 'first' })
   const limitsOf = (...counted: NonNullable<KeyLimits['counted']>): KeyLimits => {
     return { disabled: false, rpm: 100_000, concurrency: 100_000, counted }
   }
