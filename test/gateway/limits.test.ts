@@ -79,7 +79,10 @@ it('are raised for a while, and set back without a change of spend or rows', asy
     const path = `/admin/usage?key=${id}&group=key&format=csv&from=2020-01-01&to=2100-01-01`
     const csv = await gateway.ask('GET', path, { key: TOKEN })
     const sums = [await ledger.key('acme', id), await ledger.account('acme')]
-    return { items, sums, csv: csv.text }
+    const text = async (path: string) =>
+      (await gateway.ask('GET', `/admin/accounts/acme/${path}?format=csv`, { key: TOKEN })).text
+    const written = [await text('statement'), await text('ledger')]
+    return { items, sums, csv: csv.text, written }
   }
   // The calls are in the index of usage.
   await expect.poll(async () => (await read()).csv).toMatch(/,1,[^\n]*0\.000009/)
