@@ -68,7 +68,8 @@ async function helpFor(words: readonly string[], groups: readonly Group[]): Prom
   const isFamily = words.length === 1 && !group.commands.some(({ name }) => name === word)
   const all = groups.flatMap(({ commands }) => commands)
   const known = isFamily && group.commands.some(isOf)
-  return helpOf(word, known ? undefined : commandOf(words, all), group)
+  // A family such as `ledger` has commands in several groups.
+  return helpOf(word, known ? undefined : commandOf(words, all), { ...group, commands: all })
 }
 
 function commandOf(words: readonly string[], commands: readonly Command[]): Command {

@@ -188,7 +188,9 @@ describe('commands on a data folder', () => {
     expect(answer.status).toBe(200)
     const refused = await call(cwd, 'keys', 'list', ...data)
     expect(refused.code).toBe(1)
-    expect(refused.err).toMatch(/^Cannot open the state: .* belongs to a process that is running/)
+    expect(JSON.parse(refused.err).error.message).toMatch(
+      /^Cannot open the state: .* belongs to a process that is running/,
+    )
     gateway.child.kill('SIGTERM')
     expect(await gateway.ended).toMatchObject({ code: 0 })
   })
@@ -262,7 +264,7 @@ it('an entry that was changed in the file is found: its account, and between whi
   expect(found.code).toBe(1)
   expect(found.out).toMatch(/^local +begin \(0\) +index \(4\) +4$/m)
   const unknown = await call(cwd, 'ledger', 'verify', '--root', 'ab', '--url', gateway.url)
-  expect(unknown.err).toContain('--export and --root belong to --chain')
+  expect(unknown.err).toContain('--export, --archive and --root belong to --chain')
   gateway.child.kill()
   await gateway.ended
 })
