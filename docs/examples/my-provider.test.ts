@@ -79,7 +79,9 @@ describe('sluicegate plugin test', () => {
       '--json',
     )
     expect(code).toBe(1)
-    expect(err).toMatch(/^\d+ of \d+ checks failed; --seed \d+ repeats them\.\n$/)
+    expect(JSON.parse(err).error.message).toMatch(
+      /^\d+ of \d+ checks failed; --seed \d+ repeats them\.$/,
+    )
     const { ok, checks } = JSON.parse(out)
     expect(ok).toBe(false)
     expect(checks).toContainEqual({

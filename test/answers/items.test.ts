@@ -41,9 +41,10 @@ it('keeps at most 400 items and 8 MiB of a key, and none above 256 KiB', async (
   memory.keep(other, [...large, itemOf('huge', 'x'.repeat(256 * 1024))], SECONDS)
   await memory.close()
   await expect.poll(() => known(ids.slice(0, 5))).toEqual([])
-  expect(await known(ids)).toHaveLength(400)
+  // A read that takes too long on a busy machine tells what it has.
+  await expect.poll(() => known(ids)).toHaveLength(400)
   await expect.poll(() => known(['m0', 'm7'], other)).toEqual([])
-  expect(await known([...ids, 'huge'], other)).toHaveLength(32)
+  await expect.poll(() => known([...ids, 'huge'], other)).toHaveLength(32)
 })
 
 it('makes room for new items of others', async () => {

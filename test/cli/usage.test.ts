@@ -28,7 +28,7 @@ it('says who used what, and that it equals the ledger', async () => {
   expect((await call(['usage', 'verify', ...at])).out).toMatch(/^Equals the ledger/)
   expect(await call(['usage', '--by', 'colour', ...at])).toMatchObject({
     code: 1,
-    err: expect.stringContaining('one of account, key'),
+    err: expect.stringContaining('one of account, team, key'),
   })
   const statement = await call(['statement', 'acme', ...at])
   expect(statement.out).toMatch(/AT +BOOKING +REFERENCE +USD\n.* opening +- +0\n/)

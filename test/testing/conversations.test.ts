@@ -175,7 +175,7 @@ describe('provider test --requests', () => {
 
   it('says what is wrong with the module', async () => {
     const none = await run('export default {}')
-    expect(none.err).toMatch(
+    expect(JSON.parse(none.err).error.message).toMatch(
       /--requests: expected .*form\.mjs to have a default export with "schema"/,
     )
     expect(none.code).toBe(2)

@@ -129,7 +129,8 @@ it('adds the sums of all accounts up in a file of version 1, which has none', as
   }
   for (const column of ['n', 'chain', 'after', 'month'])
     first.db.exec(`ALTER TABLE progress DROP COLUMN ${column}`)
-  first.db.exec(`ALTER TABLE booking DROP COLUMN actor; DROP TABLE noted;
+  first.db.exec(`ALTER TABLE booking DROP COLUMN actor; ALTER TABLE booking DROP COLUMN expires;
+    DROP TABLE noted;
     PRAGMA user_version = 1`)
   first.close()
   const { db, close } = openTables(path)

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { ADMIN_ROUTES } from '../../../src/server/admin/api.ts'
 import { litellmList } from '../../import/_lists.ts'
-import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
+import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
 
 const TOKEN = 'token-of-the-admin-of-this-test'
 /** They are asked with a body, and change nothing; a ledger in doubt and quarantined settlements are in `test/state/redis/`. */
@@ -133,6 +133,8 @@ it('every change is in the audit log, and no secret', async () => {
   const running = async () => (await ask('GET', '/requests?running=true')).json.data
   await expect.poll(async () => (await running()).length, { timeout: 60_000 }).toBe(1)
   await change('POST', '/requests/:id/end', (await running())[0].id, {})
+  const charged = String((await gateway.chat(hello)).headers['x-request-id'])
+  await change('POST', '/requests/:id/refund', charged, { reason: 'cut off' })
   call.abort()
   await ended
 
