@@ -55,7 +55,10 @@ it('shows the running calls and events of others, also of a gateway of the relea
   expect(own).toMatchObject({ id: call.id, status: null, outcome: null, running: true })
   const { limits: _, ...view } = {
     ...EARLIER_VIEW,
-    ...{ status: null, outcome: null, end: null, running: true },
+    status: null,
+    outcome: null,
+    end: null,
+    running: true,
   }
   expect(JSON.parse(JSON.stringify(earlier))).toEqual(view)
 
