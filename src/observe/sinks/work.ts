@@ -381,7 +381,7 @@ export class SinkRunner {
     const { length } = this.#sending
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
       try {
-        const refused = Math.min((await this.#send())?.refused ?? 0, length)
+        const refused = this.#refusedBy(await this.#send(), length)
         this.#recovered()
         this.#count('delivered', length - refused)
         return this.#refuse(refused)
@@ -394,6 +394,17 @@ export class SinkRunner {
         await this.#pause(Math.min(Math.max(retryAfterOf(error), pauseMs), LONGEST_PAUSE_MS))
       }
     }
+  }
+
+  /** How many events the receiver refused. Of a plugin that says it in another way the log tells, and they count as delivered. */
+  #refusedBy(sent: SentEvents | void, length: number): number {
+    const refused: unknown = sent?.refused ?? 0
+    if (Number.isInteger(refused) && Number(refused) >= 0 && Number(refused) <= length)
+      return Number(refused)
+    this.#options.log.warn(
+      `"refused" of a sink is a whole number from 0 to ${length}, not ${String(refused).slice(0, 40)}: the events count as delivered`,
+    )
+    return 0
   }
 
   #refuse(events: number, why = ''): void {

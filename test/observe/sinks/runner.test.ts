@@ -66,6 +66,18 @@ it('sends what the sink takes, in order and in batches', async () => {
   expect(look()).toMatchObject({ results: { delivered: 4 }, lost: {} })
 })
 
+it.each([-1, 4, 1.5, 'many', null, Number.NaN])(
+  'counts nothing as refused where a sink says %s of three',
+  async (refused) => {
+    const { runner, look, lines } = start(async () => ({ refused }) as never)
+    runner.offer(events(3))
+    await eventually(() => expect(look().queued).toBe(0))
+    expect(look().results).toEqual({ delivered: 3 })
+    const told = `"refused" of a sink is a whole number from 0 to 3, not ${refused}`
+    expect(lines).toEqual(refused === null ? [] : [expect.stringContaining(told)])
+  },
+)
+
 it('counts events of a batch that the receiver refuses', async () => {
   const { runner, look, lines } = start(async () => ({ refused: 2 }))
   runner.offer(events(3))
