@@ -110,7 +110,7 @@ describe.skipIf(!hasBrowser)('a key', () => {
       expect(await page.locator('.tile:has-text("Calls, 30 days") .tile-figure').innerText()).toBe(
         '2',
       )
-      expect(await page.locator('.limits').innerText()).toMatch(/Spend a month[\s\S]*of \$5\.00/)
+      expect(await page.locator('.limits').innerText()).toMatch(/USD a month[\s\S]*of \$5\.00/)
       expect(await page.title()).toMatch(/ · key · Sluicegate$/)
       // The answer had the status 200.
       await page.locator('section:has(h2:text("Last refusals")) tbody tr').first().waitFor()
