@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { defineConfig } from 'vitest/config'
+import { configDefaults, defineConfig } from 'vitest/config'
 
 export default defineConfig({
   // As the gateway resolves them for plugins.
@@ -12,8 +12,8 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts', 'docs/examples/*.test.ts'],
     setupFiles: ['test/_environment.ts', 'test/_watchdog.ts'],
-    // These have scripts of their own.
-    exclude: ['test/deploy/**', 'test/processes/**'],
+    // The first two have scripts of their own; tests of installed packages are none of ours.
+    exclude: ['test/deploy/**', 'test/processes/**', ...configDefaults.exclude],
     // Files share processes: to load the gateway anew for each takes longer than most tests.
     isolate: false,
     // Most of what takes time waits: for sockets, disks, retries.
