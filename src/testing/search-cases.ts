@@ -1,4 +1,5 @@
 /** Asks a search engine as the gateway does, and compares its results with its case. */
+import { show } from './compare.ts'
 import type {
   DomainFilter,
   FailureClass,
@@ -66,6 +67,6 @@ export function differencesOf(expect: ExpectedSearch, found: SearchResponse): st
     }
   }
   if (vendorCost !== expect.vendorCost)
-    problems.push(`vendorCost: expected ${expect.vendorCost}, found ${String(vendorCost)}`)
+    problems.push(`vendorCost: expected ${show(expect.vendorCost)}, found ${show(vendorCost)}`)
   return problems
 }

@@ -201,6 +201,23 @@ describe('the kit for search engines', () => {
     expect(await failedBy(flaws)).toContain(check)
   })
 
+  it.each<[what: string, cost: unknown, expected: string | undefined, note: string]>([
+    ['another cost', '0.003', '0.004', 'vendorCost: expected "0.004", found "0.003"'],
+    ['a cost that is a number', 0.003, '0.003', 'vendorCost: expected "0.003", found 0.003'],
+    [
+      'a cost that no case names',
+      '0.003',
+      undefined,
+      'vendorCost: expected nothing, found "0.003"',
+    ],
+  ])('%s is a problem of the results, and of no repetition', async (_what, cost, wanted, note) => {
+    const costs = wanted === undefined ? {} : { vendorCost: wanted }
+    const cases = [{ ...CASE, expect: { results: RESULTS, ...costs } }]
+    const { failed } = await testSearch(engine({ cost }), { cases })
+    expect(failed.find(({ name }) => name === 'results')!.notes).toEqual([note])
+    expect(failed.map(({ name }) => name)).not.toContain('repeat')
+  })
+
   it('passes the engine of the guide', async () => {
     const plain = RESULTS.map(({ url, title, content }) => ({ url, title, content }))
     const cases = [{ ...CASE, expect: { results: plain } }]
