@@ -72,6 +72,12 @@ function framesLike(frame: Uint8Array) {
   }
 }
 
+/** A frame with another payload, which is right in all. */
+export function withPayload(frame: Uint8Array, change: (payload: Buffer) => Buffer): Buffer {
+  const { headers, payload } = partsOf(frame)
+  return frameOf(headers, change(payload))
+}
+
 function partsOf(frame: Uint8Array) {
   const bytes = Buffer.from(frame)
   const end = PRELUDE_BYTES + bytes.readUInt32BE(4)

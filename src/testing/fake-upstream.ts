@@ -12,6 +12,8 @@ export interface FakeResponse {
   readonly pieces: Iterable<Uint8Array | string>
   /** ms before each piece. */
   readonly pauseMs?: number
+  /** Each piece, and at last the ending, waits for it. */
+  readonly release?: (step: number) => Promise<void>
   /**
    * The action after the last piece: `end` ends the response (default), `cut` closes the connection, `reset` resets
    * it, `hang` keeps it open. Without a response: `silent` sends nothing, `refuse` resets the connection.
@@ -124,17 +126,20 @@ async function play(
   outgoing: ServerResponse,
   taken: (bytes: number) => void,
 ): Promise<void> {
-  const { status = 200, headers = {}, pieces, pauseMs = 0, ending = 'end' } = answer
+  const { status = 200, headers = {}, pieces, pauseMs = 0, ending = 'end', release } = answer
   if (ending === 'silent') return
   if (ending === 'refuse') return void outgoing.socket?.resetAndDestroy()
   outgoing.writeHead(status, headers)
   outgoing.flushHeaders()
+  let step = 0
   for (const piece of pieces) {
     await (pauseMs > 0 ? sleep(pauseMs) : nextTick())
+    await release?.(step++)
     if (outgoing.destroyed) return
     await new Promise((resolve) => outgoing.write(piece, resolve))
     taken(Buffer.byteLength(piece))
   }
+  await release?.(step)
   if (ending === 'end') outgoing.end()
   else if (ending === 'cut') outgoing.destroy()
   else if (ending === 'reset') outgoing.socket?.resetAndDestroy()

@@ -24,6 +24,12 @@ export interface Case {
   readonly request: TestRequest
 }
 
+/** Cases that have answers, and what each was answered when it was asked for the first time. */
+export interface Answered {
+  readonly cases: readonly Case[]
+  readonly first: Map<Case, Outcome>
+}
+
 export function toFakeResponse(
   { status, headers, body }: RecordedResponse,
   pieces: Iterable<Uint8Array> = [body],
@@ -51,4 +57,12 @@ export function splitPoints({ headers, body }: RecordedResponse): number[] {
   )
   if (boundaries.length > 0) return boundaries
   return Array.from({ length: 7 }, (_, i) => Math.floor(((i + 1) * body.length) / 8))
+}
+
+/** The events of a response; none of one without borders. */
+export function eventsOf({ headers, body }: RecordedResponse): Uint8Array[] {
+  const ends = boundariesOf(body, headers['content-type'] ?? '')
+  if (ends.length === 0) return []
+  const all = [...ends, body.length].map((end, i) => body.subarray(ends[i - 1] ?? 0, end))
+  return all.filter((event) => event.length > 0)
 }

@@ -4,7 +4,14 @@ import { createConsola, type ConsolaInstance } from 'consola'
 import { UpstreamFailure } from '../errors/errors.ts'
 import { compilePatterns } from '../patterns/patterns.ts'
 import { yieldIfDue } from '../patterns/time-slice.ts'
-import type { ChatCompletion, ChatInput, GuardHost, Host, UpstreamRequest } from '../plugin.ts'
+import type {
+  ChatCompletion,
+  ChatInput,
+  GuardHost,
+  Host,
+  UpstreamRequest,
+  UpstreamResponse,
+} from '../plugin.ts'
 import { createHost } from '../upstream/host.ts'
 import { FILES_AT } from './conversations/media.ts'
 
@@ -40,6 +47,8 @@ function ofHost<F extends (...args: any[]) => any>(call: F): F {
 }
 
 abstract class WatchedHosts {
+  /** Called with each response of `request`, before the plugin has it. */
+  onResponse: ((response: UpstreamResponse) => void) | undefined
   readonly #closed = new AbortController()
   readonly #closing: (() => Promise<void>)[] = []
 
@@ -66,7 +75,9 @@ abstract class WatchedHosts {
         look(request.url, request)
         // A request without the signal of its call still has to end with the test.
         const signal = AbortSignal.any([request.signal ?? [], this.signal].flat())
-        return host.request({ ...request, signal })
+        const response = await host.request({ ...request, signal })
+        this.onResponse?.(response)
+        return response
       }),
       download: ofHost(host.download),
       http: ofHost(

@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import {
   NO_UPSTREAM,
+  eventsOf,
   replay,
   type Fixture,
   type Case,
@@ -33,6 +34,7 @@ import {
   checkSignal,
   checkTime,
 } from './checks/disconnects.ts'
+import { checkInterleaved } from './checks/interleaved.ts'
 import { checkForwarded } from './checks/forwarded.ts'
 import { checkModels } from './checks/models.ts'
 import {
@@ -44,7 +46,7 @@ import {
   show,
 } from './compare.ts'
 import { damaged } from './damaged.ts'
-import { randomFrom, cutAt, splitBytewise, splitRandomly, boundariesOf } from './splits.ts'
+import { randomFrom, cutAt, splitBytewise, splitRandomly } from './splits.ts'
 import { secretsIn } from './secrets.ts'
 import { toTestRequest, type TestRequest } from './requests.ts'
 import { setUp, type ProviderSetup } from './set-up.ts'
@@ -209,9 +211,10 @@ async function checkCases(
   run: CheckRun,
   thorough: boolean,
 ): Promise<void> {
+  const first = new Map<Case, Outcome>()
   for (const one of cases) {
     const { name, answer, expect } = one.transcript
-    const answers = await run.run('answer', name, () => checkAnswer(fixture, one))
+    const answers = await run.run('answer', name, () => checkAnswer(fixture, one, first))
     // A wrong answer in one piece would fail the same way in several.
     if (answers[0]?.result === 'failed') continue
     await run.run('cuts', name, () => checkCuts(fixture, one))
@@ -235,8 +238,10 @@ async function checkCases(
     const transcripts = complete.map(({ transcript }) => transcript)
     await run.run('forwarded', null, () => checkForwarded(fixture, transcripts))
   }
-  for (const one of [stream, whole]) {
-    if (one) await run.run('repeat', one.transcript.name, () => checkRepeat(fixture, one, complete))
+  for (const one of complete) {
+    const check = one === stream || one === whole ? checkRepeat : checkInterleaved
+    const answered = { cases: complete, first }
+    await run.run('repeat', one.transcript.name, () => check(fixture, one, answered))
   }
   if (thorough && stream) {
     const on = stream.transcript.name
@@ -405,7 +410,11 @@ const MAX_SINGLE_BYTES = 512
 const MAX_TRUNCATIONS = 100
 const RANDOM_TRUNCATIONS = 8
 
-async function checkAnswer(fixture: Fixture, one: Case): Promise<Check[]> {
+async function checkAnswer(
+  fixture: Fixture,
+  one: Case,
+  first: Map<Case, Outcome>,
+): Promise<Check[]> {
   const { provider, vendor } = fixture
   const { transcript, request } = one
   const { name, answer, expect } = transcript
@@ -414,6 +423,7 @@ async function checkAnswer(fixture: Fixture, one: Case): Promise<Check[]> {
     answer ? toFakeResponse(answer) : json({ error: { message: 'no transcript' } }, 500),
   )
   const outcome = await provider.outcome(request)
+  first.set(one, outcome)
   const requests = vendor.requests.slice(before)
   if ((outcome.error as Error | undefined)?.name === 'AbortError') {
     const problem =
@@ -594,13 +604,6 @@ function endOf(error: unknown): string {
 
 /** The most events that are left out of a longer answer, spread over it. */
 const MAX_LEFT_OUT = 16
-
-function eventsOf({ headers, body }: RecordedResponse): Uint8Array[] {
-  const ends = boundariesOf(body, headers['content-type'] ?? '')
-  if (ends.length === 0) return []
-  const all = [...ends, body.length].map((end, i) => body.subarray(ends[i - 1] ?? 0, end))
-  return all.filter((event) => event.length > 0)
-}
 
 /** Leaves out one event after the other: the remainder is an error, or has less content. */
 async function checkLeftOut(

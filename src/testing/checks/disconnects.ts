@@ -9,10 +9,12 @@ import {
   splitPoints,
   type Fixture,
   type Case,
+  type Answered,
 } from '../fixture.ts'
 import { GatewayError } from '../../errors/errors.ts'
 import { describeError, toCheck, skipped, type Check } from '../report.ts'
 import { choicesIn, reasonsIn } from '../compare.ts'
+import { firstOf, interleavedProblems } from './interleaved.ts'
 import type { TestRequest } from '../requests.ts'
 import type { RecordedResponse } from '../transcripts.ts'
 import { checkHeap, growth } from '../measure.ts'
@@ -245,15 +247,12 @@ async function stopsReading(taken: () => number, timeoutMs: number): Promise<boo
 const AT_ONCE = 6
 
 /** Checks the same answer after one that was cut, after others, and several at once. */
-export async function checkRepeat(
-  fixture: Fixture,
-  { transcript, request }: Case,
-  others: readonly Case[],
-): Promise<Check> {
+export async function checkRepeat(fixture: Fixture, one: Case, answered: Answered): Promise<Check> {
+  const { transcript, request } = one
   const { name, answer } = transcript
   const { provider, vendor } = fixture
   if (!answer) return skipped('repeat', name, NO_UPSTREAM)
-  const alone = await replay(fixture, request, answer)
+  const alone = await firstOf(fixture, one, answered)
   const half = answer.body.subarray(0, answer.body.length >> 1)
   await replay(fixture, request, answer, [half], 'cut')
   const problems: string[] = []
@@ -265,7 +264,7 @@ export async function checkRepeat(
   if (!same(await replay(fixture, request, answer))) {
     problems.push('after an answer that was cut off the same question has another answer')
   }
-  const between = others.filter((other) => other.transcript !== transcript)
+  const between = answered.cases.filter((other) => other !== one)
   for (const other of between) await replay(fixture, other.request, other.transcript.answer!)
   if (between.length > 0 && !same(await replay(fixture, request, answer)))
     problems.push('after other answers the same question has another answer')
@@ -276,6 +275,7 @@ export async function checkRepeat(
     Array.from({ length: AT_ONCE }, () => provider.outcome(request)),
   )
   if (!together.every(same)) problems.push('answers at the same time differ from one alone')
+  problems.push(...(await interleavedProblems(fixture, one, answered)))
   return toCheck('repeat', name, problems)
 }
 

@@ -11,6 +11,10 @@ const FAULTS: readonly Variant[] = [...PROVIDERS, ...GUARDS, ...SEARCHES, ...SIN
 
 it.each([
   'usage with the first text',
+  'usage in one place for all answers',
+  'the kind of unnamed events in one place for all answers',
+  'one set of calls for all answers, emptied at each beginning',
+  'one set of calls for all answers, emptied at each end',
   'the id of a call is lost, and no case names it',
   'tool is sent as system',
   'the note of the vendor is the message',

@@ -465,6 +465,22 @@ const DENIED = {
   },
 }
 
+/** Where a set of calls is emptied, and no case has an answer without calls. */
+const CLEARED = [
+  ['beginning', 'const response = await', 'called.clear()\n        const response = await'],
+  [
+    'end',
+    'emit({ choices: [{ index: 0, finish_reason }],',
+    'called.clear()\n      emit({ choices: [{ index: 0, finish_reason }],',
+  ],
+] as const
+const ONLY_CALLS = Object.fromEntries(
+  ['hello', 'long', 'full', 'ids', 'broken'].flatMap((name) => [
+    [`${name}.json`, null],
+    [`${name}.http`, null],
+  ]),
+)
+
 /** Calls that touch each other, leave something behind, or are not let go. */
 const CONDUCT = [
   fault('tools', 'repeat', 'one set of calls for all answers', [
@@ -474,6 +490,67 @@ const CONDUCT = [
       'const called = new Set<number>()\n\nfunction chunks(host: Host)',
     ],
   ]),
+  fault(
+    'sse',
+    'repeat',
+    'usage in one place for all answers',
+    [
+      [CHUNKS, `let seen: any\n\n${CHUNKS}`],
+      ['push({ text, tokens }, emit) {', 'push({ text, tokens, end }, emit) {'],
+      [
+        'if (!tokens) return\n',
+        'if (tokens) seen = { prompt_tokens: tokens.in, completion_tokens: tokens.out }\n    if (!end) return\n',
+      ],
+      [
+        '    const usage = { prompt_tokens: tokens.in, completion_tokens: tokens.out }\n',
+        '    const usage = seen\n',
+      ],
+    ],
+    {
+      cases: {
+        'hello.http': events(
+          { text: 'Grüße, ' },
+          { text: '👋!' },
+          { tokens: { in: 11, out: 3 } },
+          { end: 1 },
+        ),
+      },
+    },
+  ),
+  fault(
+    'sse',
+    'repeat',
+    'the kind of unnamed events in one place for all answers',
+    [
+      [CHUNKS, `let kind: any\n\n${CHUNKS}`],
+      ['push({ text, tokens }, emit) {', 'push({ is, value }, emit) {\n    if (is) kind = is'],
+      ['if (text) emit', "if (kind === 'text' && value) emit"],
+      ['content: text', 'content: value'],
+      ['if (!tokens) return\n', "if (kind !== 'end' || !value) return\n    const tokens = value\n"],
+    ],
+    {
+      cases: {
+        'hello.http': events(
+          { is: 'text', value: 'Grüße, ' },
+          { value: '👋!' },
+          { is: 'end', value: { in: 11, out: 3 } },
+        ),
+      },
+    },
+  ),
+  ...CLEARED.map(([when, from, to]) =>
+    fault(
+      'tools',
+      'repeat',
+      `one set of calls for all answers, emptied at each ${when}`,
+      [
+        ['  const called = new Set<number>()\n', ''],
+        ['export default', 'const called = new Set<number>()\n\nexport default'],
+        [from, to],
+      ],
+      { cases: ONLY_CALLS },
+    ),
+  ),
   fault('lines', 'repeat', 'a number that grows with each answer', [
     ['function chunks()', 'let answers = 0\n\nfunction chunks()'],
     [
