@@ -83,6 +83,8 @@ export interface SentRequest {
   readonly headers: Readonly<Record<string, string>>
   /** The beginning of the body of an answer with an error status, as the vendor sent it. */
   readonly errorBody: string | undefined
+  /** Whether a proxy has not opened the way to the vendor yet. */
+  readonly waitsForProxy: boolean
 }
 
 const SCOPE = Symbol('abort scope')
@@ -105,6 +107,8 @@ export class AbortScope extends AbortController {
   /** Counts late answers of a plugin. */
   late: LateAnswers | undefined = undefined
   sent: SentRequest | undefined = undefined
+  /** When the first request with the signal of this scope had a connection; 0 before. */
+  begunAt = 0
   readonly #listeners: (() => void)[] = []
   readonly #report: Report
 

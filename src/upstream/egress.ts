@@ -78,6 +78,9 @@ export class ProxyUnreachable extends Error {
   }
 }
 
+/** Time for a proxy to open a tunnel; as long as undici waits for a connection. */
+const TUNNEL_MS = 10_000
+
 /** Failures in a row from which on a proxy counts as down, and the least time between the first and the last. */
 const FAILURES = 3
 const FAILING_MS = 10_000
@@ -242,7 +245,7 @@ export class Egress {
       proxyTunnel: false,
       ...(connect && { requestTls: connect, proxyTls: toProxy }),
       // Connections to the proxy: to ask for a tunnel, and for http to send the request itself.
-      clientFactory: (to, options) => poolOf(to, marked(options)),
+      clientFactory: (to, options) => poolOf(to, { ...marked(options), headersTimeout: TUNNEL_MS }),
       factory: (to, options: { connect?: buildConnector.connector }) =>
         poolOf(to, String(to) === url.href ? marked(options) : options),
     })

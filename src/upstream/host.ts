@@ -7,6 +7,7 @@ import type { Dispatcher } from 'undici'
 import { UpstreamFailure, brokenAnswer } from '../errors/errors.ts'
 import {
   abortScopeOf,
+  type AbortScope,
   type DeploymentLimits,
   offAbort,
   onAbort,
@@ -24,7 +25,7 @@ import type {
 } from '../plugin.ts'
 import { RawJson, JsonScan, type JsonLimits } from '../stream/raw-json.ts'
 import { createDownloader, type Downloader } from './download.ts'
-import { DIRECT, type EgressRoute, type Proxy } from './egress.ts'
+import { DIRECT, ProxyUnreachable, type EgressRoute, type Proxy } from './egress.ts'
 import { CLASSES, toFailure, waitIn } from './failures.ts'
 import { createHttp } from './http.ts'
 import { Pools } from './pools.ts'
@@ -120,7 +121,10 @@ function send(
   return new Promise((resolve, reject) => {
     const bounds = settings.bounds ?? BOUNDS
     const exchange = new HttpExchange(request, resolve, reject, bounds)
-    if (scope) scope.sent = exchange
+    if (scope) {
+      scope.sent = exchange
+      exchange.scope = scope
+    }
     if (request.signal.aborted) return exchange.fail(request.signal.reason)
     const { origin, path, dispatcher, proxy } = pools.targetOf(request.url)
     exchange.proxy = proxy
@@ -206,6 +210,7 @@ const FILES = 4
 /** More heads before the final one than any server sends. */
 const MAX_INTERIM_HEADS = 20
 const OPEN_OBJECT = 123
+const NO_HEAD = 'UND_ERR_HEADERS_TIMEOUT'
 const FIRST_ERROR = 400
 /** The part of an error answer's body that is kept for the log. */
 const ERROR_CHARACTERS = 64 * 1024
@@ -239,6 +244,8 @@ export class HttpExchange
   errorBody: string | undefined = undefined
   /** Absent for a direct connection. */
   proxy: Proxy | undefined = undefined
+  /** Told when the request begins, and not retained after that. */
+  scope: AbortScope | undefined = undefined
   readonly #signal: AbortSignal
   readonly #resolve: (response: UpstreamResponse) => void
   readonly #reject: (error: unknown) => void
@@ -328,6 +335,10 @@ export class HttpExchange
     })
   }
 
+  get waitsForProxy(): boolean {
+    return this.proxy !== undefined && this.#controller === undefined
+  }
+
   /** Ends the exchange with an error, unless it has ended. */
   fail(error: unknown): void {
     if (this.#ended) return
@@ -338,6 +349,8 @@ export class HttpExchange
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
+    if (this.scope?.begunAt === 0) this.scope.begunAt = performance.now()
+    this.scope = undefined
     if (this.#ended) controller.abort(new Error('no longer wanted'))
   }
 
@@ -381,8 +394,11 @@ export class HttpExchange
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    if (this.#signal.aborted) return this.fail(this.#signal.reason)
     const url = this.status === 0 ? this.url : undefined
-    this.fail(this.#signal.aborted ? this.#signal.reason : toFailure(error, url, this.proxy))
+    // The deadline of a tunnel: the request itself has none yet.
+    const isTunnel = this.waitsForProxy && (error as { code?: string }).code === NO_HEAD
+    this.fail(toFailure(isTunnel ? new ProxyUnreachable(noTunnel()) : error, url, this.proxy))
   }
 
   // Fields, so that they are made once. Bound instead of arrow functions: see lifetime/README.md.
@@ -418,7 +434,10 @@ export class HttpExchange
   }
 
   #abort(): void {
-    this.#breakOff(this.#signal.reason)
+    const { reason } = this.#signal
+    if (this.waitsForProxy && UpstreamFailure.is(reason) && reason.failure === 'timeout')
+      this.proxy!.failed(noTunnel().message)
+    this.#breakOff(reason)
   }
 
   /** Closes the connection with an error. Earlier chunks are delivered. */
@@ -444,9 +463,16 @@ export class HttpExchange
   #end(): void {
     clearTimeout(this.#lingering)
     this.#ended = true
+    this.scope = undefined
     offAbort(this.#signal, this.#onAbort)
     this.#schedule()
   }
+}
+
+function noTunnel(): Error {
+  return Object.assign(new Error('the proxy opened no connection in time'), {
+    code: 'UND_ERR_CONNECT_TIMEOUT',
+  })
 }
 
 /** Takes a whole body as a text. */

@@ -1,7 +1,7 @@
 /** The way of connections: which proxy, which certificates, and what an operator reads when the way is closed. */
 import { createServer as createHttpsServer } from 'node:https'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
@@ -395,6 +395,42 @@ function configOf(baseURL: string, egress: EgressSettings) {
 
 const gatewayTo = (baseURL: string, egress: EgressSettings) =>
   createTestGateway(configOf(baseURL, egress))
+
+test('a proxy that never opens a tunnel ends calls in ten seconds, is told of, and nobody pays', async () => {
+  const sockets = new Set<Socket>()
+  const silent = createTcpServer((socket) => void sockets.add(socket.on('error', () => {})))
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+  const { port } = silent.address() as AddressInfo
+  try {
+    await using own = await gatewayTo('https://vendor.test/v1', {
+      proxy: `http://127.0.0.1:${port}`,
+    })
+    const before = await own.balance()
+    const whole = ask(own)
+    const left = new AbortController()
+    const gone = fetch(`${own.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${own.key.secret}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'house/m', messages: [{ role: 'user', content: 'hello' }] }),
+      signal: left.signal,
+    }).catch((error: Error) => error.name)
+    await eventually(() => expect(sockets.size).toBeGreaterThan(1))
+    left.abort()
+    expect(await gone).toBe('AbortError')
+    const { status, json } = await whole
+    expect([status, json.error.message]).toEqual([502, 'The model provider could not be reached.'])
+    const model = own.gateway.runtime.catalog.get('house/m')!
+    expect(own.gateway.runtime.routing.healthOf(model.deployments[0]!).report().state).toBe(
+      'healthy',
+    )
+    expect(own.logged.join('\n')).toContain(`UND_ERR_CONNECT_TIMEOUT 127.0.0.1:${port}`)
+    await eventually(() => expect(own.gateway.running.size).toBe(0))
+    expect(await own.balance()).toBe(before)
+  } finally {
+    for (const socket of sockets) socket.destroy()
+    await new Promise((resolve) => silent.close(resolve))
+  }
+})
 
 const ask = (gateway: TestGateway) =>
   gateway.chat({ model: 'house/m', messages: [{ role: 'user', content: 'hello' }] })

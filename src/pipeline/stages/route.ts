@@ -239,7 +239,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     this.#closed = true
     const reads =
       this.#drains &&
-      this.#asked &&
+      this.#isAsked &&
       !this.#metered &&
       this.#call.aborted instanceof ClientDisconnected
     if (!reads) return this.#release()
@@ -264,12 +264,12 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     this.#watch?.clear()
     const call = this.#call
     const left = call.aborted instanceof ClientDisconnected
-    const answer = this.#answer ?? (left && this.#asked ? this.#current?.answer : undefined)
+    const isAsked = this.#isAsked
+    const answer = this.#answer ?? (left && isAsked ? this.#current?.answer : undefined)
     if (answer) this.#assessment ??= this.#assess(answer, this.#finished)
-    const usage = this.#assessment?.usage ?? (left && this.#asked ? this.#unseenUsage() : undefined)
+    const usage = this.#assessment?.usage ?? (left && isAsked ? this.#unseenUsage() : undefined)
     if (usage) this.#meter(usage)
-    else if (call.aborted && !left && this.#asked && call.made.admission?.estimate)
-      this.#countLost()
+    else if (call.aborted && !left && isAsked && call.made.admission?.estimate) this.#countLost()
     if (this.#attempt) call.release(this.#attempt)
     this.#unlisten()
     this.#leaveDeployment()
@@ -499,6 +499,17 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     this.#askedAt = performance.now()
   }
 
+  /** When the vendor was asked; 0 while a request to it waits for a connection. */
+  get #reachedAt(): number {
+    const attempt = this.#attempt
+    return attempt?.sent ? attempt.begunAt : this.#askedAt
+  }
+
+  /** Whether the vendor may have worked for this call. */
+  get #isAsked(): boolean {
+    return this.#asked && this.#reachedAt > 0
+  }
+
   /** Handles the abort of an attempt's signal. */
   #abortAttempt(attempt: OneAttempt): void {
     const { chain, scope, asked } = attempt
@@ -695,12 +706,14 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   /** Counts a failure in the deployment's health, and notes it for the logs. */
   #blame(failure: UpstreamFailure): FailedAttempt {
     const { config, metrics, mask } = this.#call.runtime
-    const cooldownMs = failure.unhealthy
-      ? this.#health!.failed(this.#began, failure, config.routing.cooldown * 1000)
-      : undefined
+    const sent = this.#attempt?.sent
+    // What a proxy does not let through says nothing of the vendor.
+    const cooldownMs =
+      failure.unhealthy && !sent?.waitsForProxy
+        ? this.#health!.failed(this.#began, failure, config.routing.cooldown * 1000)
+        : undefined
     const { id } = this.#deployment!
     if (cooldownMs !== undefined) metrics.calls.cooledDown(id, failure.failure)
-    const sent = this.#attempt?.sent
     this.#failed = {
       failure,
       deployment: this.#deployment!,
@@ -777,7 +790,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     const isWhole = !request.stream || lacks(model, 'STREAMING')
     if (!output || !this.#asked) return 0
     if (!isWhole && !runtime.holds.reasons(model.id, hidden)) return 0
-    const seconds = (performance.now() - this.#askedAt) / 1000
+    const seconds = (performance.now() - this.#reachedAt) / 1000
     const tokens = Math.ceil(seconds * runtime.holds.rateOf(this.#deployment!.id))
     return Math.min(tokens, output.limit * output.choices)
   }
@@ -792,7 +805,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
       hidden: call.endpoint.billing.hidden?.(call),
       tokens: usage.completionTokens,
       reasoning: usage.reasoningTokens ?? 0,
-      seconds: (performance.now() - this.#askedAt) / 1000,
+      seconds: (performance.now() - this.#reachedAt) / 1000,
     })
   }
 
