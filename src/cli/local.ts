@@ -361,7 +361,10 @@ async function tryLogin(
 /** The cause of a failure is for the operator, its message for the client. */
 function reasonOf(error: unknown): string {
   const reason = UpstreamFailure.is(error) && error.cause instanceof Error ? error.cause : error
-  return reason instanceof Error ? reason.message : String(reason)
+  if (!(reason instanceof Error)) return String(reason)
+  // "fetch failed" alone says neither what nor where.
+  const { message, cause } = reason
+  return cause instanceof Error ? `${message}: ${cause.message}` : message
 }
 
 // The origins of settings, as `check` shows them.
