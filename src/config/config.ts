@@ -8,7 +8,13 @@ import { readFile, stat } from 'node:fs/promises'
 import { dirname, extname, join, relative, resolve, sep } from 'node:path'
 import type * as v from 'valibot'
 import { OVERRIDE, readEnvironment, resolveEnvironment, type Environment } from './environment.ts'
-import { boundsProblem, MAX_FILE_BYTES, TOO_DEEP, TOO_LARGE } from '../errors/bounds.ts'
+import {
+  aliasProblem,
+  boundsProblem,
+  MAX_FILE_BYTES,
+  TOO_DEEP,
+  TOO_LARGE,
+} from '../errors/bounds.ts'
 import { ConfigError } from '../errors/errors.ts'
 import type { wildcardSchema } from '../models/entry.ts'
 import { isRaw, mergeModels, withDeployments, withListed } from '../models/layers.ts'
@@ -405,7 +411,10 @@ async function read(file: string, label: string, env: Environment): Promise<unkn
 async function readData(file: string, label: string): Promise<unknown> {
   if ((await stat(file)).size > MAX_FILE_BYTES) return fail(label, TOO_LARGE)
   const text = (await readFile(file, 'utf8')).replace(/^\ufeff/, '')
-  const value: unknown = extname(file) === '.json' ? JSON.parse(text) : parseYAML(text)
+  const isJson = extname(file) === '.json'
+  const alias = isJson ? undefined : aliasProblem(text)
+  if (alias !== undefined) return fail(label, alias)
+  const value: unknown = isJson ? JSON.parse(text) : parseYAML(text)
   if (value === undefined || value === null) throw new Error('it is empty')
   const problem = boundsProblem(value)
   return problem === undefined ? value : fail(label, problem)

@@ -1,6 +1,12 @@
 /** Reads files of other programs. Numbers stay the text that the file has, because a float between them and a price loses digits. */
 import { parseYAML } from 'confbox/yaml'
-import { boundsProblem, MAX_FILE_BYTES, TOO_DEEP, TOO_LARGE } from '../errors/bounds.ts'
+import {
+  aliasProblem,
+  boundsProblem,
+  MAX_FILE_BYTES,
+  TOO_DEEP,
+  TOO_LARGE,
+} from '../errors/bounds.ts'
 
 /** A file that cannot be read as what it should be. Its message shows nothing of the content. */
 export class UnreadableSource extends Error {
@@ -25,6 +31,8 @@ interface YamlState {
 export function readYaml(text: string): unknown {
   let document: unknown
   if (text.length > MAX_FILE_BYTES) throw new UnreadableSource(`it ${TOO_LARGE}`)
+  const alias = aliasProblem(text)
+  if (alias !== undefined) throw new UnreadableSource(`it ${alias}`)
   try {
     document = parseYAML(text, {
       listener(event: string, state: YamlState) {

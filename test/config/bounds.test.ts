@@ -18,12 +18,22 @@ const BOMB = Array.from(
 const TOO_MANY = 'has more than 1000000 values, aliases included'
 const TOO_DEEP = 'is nested deeper than 64 levels'
 
+/** Each key would be the whole list as a text. */
+const ALIAS_KEYS = ['- ? *a\n    : 1', '- *a : 1', '- { *a : 1 }', '- {b: 1, ? *a : 1}'].map(
+  (entry): [string, string, string] => [
+    'gateway.config.yaml',
+    `a: &a [${'1, '.repeat(10_000)}1]\nl:\n${`  ${entry}\n`.repeat(50_000)}`,
+    'has an alias as the key of a member',
+  ],
+)
+
 describe('a file of an operator', () => {
   it.each([
     ['gateway.config.yaml', BOMB, TOO_MANY],
     ['gateway.config.yaml', `a: &a { b: *a }`, TOO_DEEP],
     ['gateway.config.yaml', `a: ${'['.repeat(65)}${']'.repeat(65)}`, TOO_DEEP],
     ['gateway.config.yaml', `a: ${'['.repeat(1_000_000)}`, TOO_DEEP],
+    ...ALIAS_KEYS,
     ['gateway.config.json', `{"a":${'['.repeat(65)}${']'.repeat(65)}}`, TOO_DEEP],
     ['gateway.config.json', `{"a":[${'1,'.repeat(1_000_001)}1]}`, TOO_MANY],
     ['gateway.config.json', `{"a":"${'x'.repeat(16 * 1024 * 1024)}"}`, 'is larger than 16 MiB'],
@@ -59,6 +69,8 @@ state: { driver: memory }
 providers:
   one: &one { use: mock }
   two: { <<: *one, timeout: 5 }
+  three: *one
+  # A note on *one : no key.
 `,
     })
     const { config } = await loadConfig({ cwd, env: {} })
