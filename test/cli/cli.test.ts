@@ -209,6 +209,21 @@ describe('commands of a running gateway', () => {
     expect([account.code, account.err]).toEqual([0, ''])
     expect(account.out).toMatch(/^Account Acme Ltd \(corp\) created\.\n$/)
 
+    const promo = ['--promo', '--expires', '30d', '--reference', 'welcome']
+    expect(await command('credits', 'add', 'corp', '1', ...promo)).toMatchObject({ code: 0 })
+    const ends = JSON.parse((await command('credits', 'show', 'corp', '--json')).out)
+    expect(Date.parse(ends.credit.blocks[0].expires_at)).toBeGreaterThan(Date.now())
+    await command(
+      'credits',
+      'adjust',
+      'corp',
+      '-1',
+      '--from',
+      'promo:welcome',
+      '--reason',
+      'taken back',
+      '--yes',
+    )
     const paid = await command('credits', 'add', 'corp', '12.50', '--reference', 'invoice 1')
     expect(paid.out).toMatch(/balance_usd +12\.5\n/)
     const twice = await command('credits', 'add', 'corp', '12.50', '--reference', 'invoice 1')

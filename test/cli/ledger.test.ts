@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import * as cli from '../_cli.ts'
 import { ask, keyIn, type Running } from '../_cli.ts'
 import { folder } from '../_folder.ts'
@@ -252,11 +252,9 @@ it('an entry that was changed in the file is found: its account, and between whi
   const secret = keyIn(gateway.said())
   for (let i = 0; i < 3; i++) await ask(gateway.url, secret, '/v1/chat/completions', hello)
   const verify = () => call(cwd, 'ledger', 'verify', '--chain', '--url', gateway.url)
-  await vi.waitFor(async () => {
-    expect((await verify()).out).toBe(
-      'The chains of 4 rows of 1 accounts agree with the seals of 0 months.\n',
-    )
-  })
+  await expect
+    .poll(async () => (await verify()).out)
+    .toBe('The chains of 4 rows of 1 accounts agree with the seals of 0 months.\n')
   const db = new DatabaseSync(join(cwd, 'data', 'ledger.db'))
   db.exec("UPDATE usage SET cost = cost + 1 WHERE kind = 'usage' AND seq = 3")
   db.close()

@@ -6,6 +6,7 @@ import { Discovery } from '../../src/gateway/discovery.ts'
 import { folder } from '../_folder.ts'
 import { createTestGateway } from '../_setup.ts'
 import { json, startUpstream, type FakeUpstream } from '../upstream.ts'
+import { eventually } from '../_wait.ts'
 
 const SHOWN: Readonly<Record<string, object>> = {
   'llama3.2:latest': {
@@ -48,7 +49,7 @@ async function gatewayFor(server: FakeUpstream) {
 it('are served with what the server says of them', async () => {
   const { server } = await ollama()
   const { models } = await gatewayFor(server)
-  await vi.waitFor(() => expect(models()).toHaveLength(4))
+  await eventually(() => expect(models()).toHaveLength(4))
   expect(models()).toMatchObject([
     { id: 'ollama/bge-m3', modality: 'embedding', pricing: { prompt: '0' } },
     { id: 'ollama/deepseek-r1:8b', capabilities: new Set(['STREAMING', 'REASONING']) },
@@ -67,7 +68,7 @@ it('of an older server, which tells nothing, refuse nothing', async () => {
   const { server, pulled } = await ollama()
   pulled.splice(0, 4, 'mistral:7b', 'nomic-embed-text:latest')
   const { models } = await gatewayFor(server)
-  await vi.waitFor(() => expect(models()).toHaveLength(2))
+  await eventually(() => expect(models()).toHaveLength(2))
   expect(models()).toMatchObject([
     { id: 'ollama/mistral:7b', modality: 'chat', capabilities: undefined },
     { id: 'ollama/nomic-embed-text', modality: 'embedding' },
@@ -77,7 +78,7 @@ it('of an older server, which tells nothing, refuse nothing', async () => {
 it('that it pulls later are found within a minute, and stay while it does not answer', async () => {
   const { server, pulled } = await ollama()
   const { gateway, ids } = await gatewayFor(server)
-  await vi.waitFor(() => expect(ids()).toHaveLength(4))
+  await eventually(() => expect(ids()).toHaveLength(4))
   const { config, providers } = gateway.runtime
   const warnings: string[] = []
   const discovery = new Discovery((text) => warnings.push(text))
@@ -122,11 +123,11 @@ it('come when the server is started later, and the configuration stays when it i
   )
   onTestFinished(() => watcher.close())
   const without = server.requests.length
-  await vi.waitFor(() => expect(server.requests.length).toBeGreaterThan(without + 2))
+  await eventually(() => expect(server.requests.length).toBeGreaterThan(without + 2))
   server.answer(json({ models: [] }))
-  await vi.waitFor(() => expect(changes).toEqual([['ollama/*']]), 10_000)
+  await eventually(() => expect(changes).toEqual([['ollama/*']]))
   const before = server.requests.length
   server.answer(json({ error: 'busy' }, 503))
-  await vi.waitFor(() => expect(server.requests.length).toBeGreaterThan(before + 5), 10_000)
+  await eventually(() => expect(server.requests.length).toBeGreaterThan(before + 5))
   expect(changes).toHaveLength(1)
 })

@@ -1,10 +1,11 @@
 /** Discovery: vendors are asked for their models, by the command `models discover` and for entries with `discover`. */
-import { expect, it, onTestFinished, vi } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
 import { call } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { createTestGateway } from '../_setup.ts'
 import { json, startUpstream, type FakeResponse, type ReceivedRequest } from '../upstream.ts'
+import { eventually } from '../_wait.ts'
 
 /** A vendor whose list is in the hand of the test. */
 async function vendorWith(answer: (request: ReceivedRequest) => FakeResponse) {
@@ -215,7 +216,7 @@ it('with discover, a vendor serves what it names and the list has', async () => 
     { discover: true },
     own,
   )
-  await vi.waitFor(async () => expect(await list()).toEqual(['openai/gpt-4o-mini', 'openai/o1']))
+  await eventually(async () => expect(await list()).toEqual(['openai/gpt-4o-mini', 'openai/o1']))
   // The last answer stays while the vendor fails, also for another configuration.
   vendor.answer(() => json({}, 500))
   await gateway.gateway.reload({ ...loaded })
@@ -245,7 +246,7 @@ it('a server that is slow does not delay the start, and its models come later', 
   const { list } = await gatewayOf('vllm', provider, { discover: true })
   expect(await list()).toEqual([])
   isSlow = false
-  await vi.waitFor(async () => expect(await list()).toEqual(['vllm/qwen']), 10_000)
+  await eventually(async () => expect(await list()).toEqual(['vllm/qwen']))
 })
 
 it('operators read one model by any of its names', async () => {

@@ -160,7 +160,11 @@ export const MONEY: Group = {
       of: 'account',
       options: {
         promo: { help: 'promotional credit, which was not paid for' },
-        expires: { value: 'date', help: 'when what is left of it expires, such as 2027-01-31' },
+        expires: {
+          value: 'date',
+          time: 'later',
+          help: 'when what is left of it expires, such as 90d or 2027-01-31',
+        },
         unlock: { help: 'with --promo: the account may use every model, as after a payment' },
         ...REFERENCE,
         note: { value: 'text', help: 'kept with the booking' },

@@ -1,9 +1,10 @@
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { Accounts } from '../../../src/accounts/accounts.ts'
 import { hashSecret } from '../../../src/accounts/secrets.ts'
 import { exportLines, importLines } from '../../../src/cli/archive/archive.ts'
 import { collect, KEY, LIMITS, open as openSqlite, settlement } from '../../state/sqlite/_engine.ts'
 import { admit, needRedis, open, pay, sharedServer } from '../../state/redis/_engine.ts'
+import { eventually } from '../../_wait.ts'
 
 type State = Parameters<typeof exportLines>[0]
 
@@ -46,7 +47,7 @@ describe('what is in Redis', () => {
       expect((await accountsOf(to).listKeys('acct')).map(({ id }) => id)).toEqual(ids)
       expect(await to.ledger.verify()).toEqual([])
       expect((await to.ledger.state()).id).toBe((await from.ledger.state()).id)
-      await vi.waitFor(() => to.ledger.assertOpen())
+      await eventually(() => to.ledger.assertOpen())
       from = to
     }
     const moved = accountsOf(other)

@@ -5,6 +5,7 @@ import { needRedis, open, pay, sharedServer } from '../../state/redis/_engine.ts
 import { requestId } from '../../../src/state/ids.ts'
 import { NOON, USAGE } from '../../state/sqlite/_engine.ts'
 import { bookedBy, DAY_MS, openIndex, settle } from './_index.ts'
+import { eventually } from '../../_wait.ts'
 
 describe('the index of usage in Redis', () => {
   needRedis()
@@ -69,9 +70,9 @@ describe('the index of usage in Redis', () => {
     onTestFinished(() => void vi.useRealTimers())
     vi.advanceTimersByTime(1_000_000)
     index.lookAgain()
-    await vi.waitFor(() => expect(lacking).toEqual(['acct']))
+    await eventually(() => expect(lacking).toEqual(['acct']))
     ledger.suspect('acct')
-    await vi.waitFor(() => expect(ledger.health().doubt).toContain('ledger accept'))
+    await eventually(() => expect(ledger.health().doubt).toContain('ledger accept'))
   })
 
   it('does not read the rows that its own gateway brings, but those of others', async () => {
