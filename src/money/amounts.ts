@@ -57,11 +57,13 @@ function isPlain(amount: Pico): boolean {
   return amount >= 1_000_000n && amount <= 999_999_999_999_999n
 }
 
+/** Digits before the point. */
+const MOST_DIGITS = 12
 const DECIMAL = /^(\d{1,12})(?:\.(\d{1,30}))?(?:[eE]([+-]?\d{1,2}))?$/
 
 /**
  * Reads a decimal string as an integer of 10^-digits.
- * @throws RangeError for a sign, an empty string, characters that are not part of a number, or too many fractional digits
+ * @throws RangeError for a sign, an empty string, characters that are not part of a number, or too many digits
  */
 export function parseDecimal(text: string, digits: number): bigint {
   const match = DECIMAL.exec(text)
@@ -72,7 +74,13 @@ export function parseDecimal(text: string, digits: number): bigint {
   const [, whole = '', fraction = '', exponent = '0'] = match
   const scale = digits + Number(exponent) - fraction.length
   const value = BigInt(whole + fraction)
-  if (scale >= 0) return value * 10n ** BigInt(scale)
+  if (scale >= 0) {
+    const scaled = value * 10n ** BigInt(scale)
+    if (scaled < 10n ** BigInt(digits + MOST_DIGITS)) return scaled
+    throw new RangeError(
+      `expected at most ${MOST_DIGITS} digits before the point, found ${JSON.stringify(text)}`,
+    )
+  }
   const divisor = 10n ** BigInt(-scale)
   if (value % divisor)
     throw new RangeError(

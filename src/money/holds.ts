@@ -17,7 +17,7 @@ export interface Estimate {
   readonly expected: Usage
   /** Highest number of input tokens and units. */
   readonly most: Usage
-  /** Absent where the answer has no tokens. */
+  /** It is absent where the answer has no tokens. */
   readonly output?: OutputEstimate
 }
 

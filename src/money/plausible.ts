@@ -17,13 +17,13 @@ type Quantity =
 
 /** Estimate and bounds of one quantity of an answer. */
 export interface Expected {
-  /** Charged where the vendor reports nothing readable. */
+  /** It is charged where the vendor reports nothing readable. */
   readonly estimate: number
   /** A higher count is suspicious. */
   readonly soft: number
   /** A higher count is absurd. */
   readonly hard: number
-  /** False: nothing is charged or shown where the vendor reports nothing. */
+  /** If it is false, nothing is charged or shown where the vendor reports nothing. */
   readonly needed?: boolean
 }
 
@@ -42,7 +42,7 @@ export function tokenEighths(text: string): number {
   return eighthsOf(Buffer.byteLength(text), text.length)
 }
 
-/** As {@link tokenEighths}, for texts of which only the UTF-8 bytes and the UTF-16 units are known. */
+/** The same as {@link tokenEighths}, for texts of which only the UTF-8 bytes and the UTF-16 units are known. */
 export function eighthsOf(bytes: number, units: number): number {
   return 3 * bytes - units
 }

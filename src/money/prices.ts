@@ -44,7 +44,7 @@ type TierPricing = Readonly<Partial<Record<(typeof TIER_PRICE_NAMES)[number], st
 
 /** Prices of a model as the operator writes them: USD per unit, as decimal strings. */
 export type Pricing = Readonly<Partial<Record<PriceName, string>>> & {
-  /** Ascending by `min_prompt_tokens`. */
+  /** The order is ascending by `min_prompt_tokens`. */
   readonly overrides?: readonly TierPricing[]
 }
 
@@ -52,7 +52,7 @@ export type Pricing = Readonly<Partial<Record<PriceName, string>>> & {
 export type Prices = Readonly<Partial<Record<PriceName, bigint>>> & {
   /** The prices by length of the prompt, ascending, the first from 0. Absent without overrides. */
   readonly tiers?: readonly Tier[]
-  /** Absent with tiers, each of which has its own, and for prices that are no whole pico-dollars. */
+  /** It is absent with tiers, each of which has its own, and for prices that are no whole pico-dollars. */
   readonly plain?: PlainPrices
 }
 

@@ -1,5 +1,12 @@
 /** The prices by which calls were charged, as records: rows of the ledger refer to them by version. */
-import { priceUsage, vendorCostOf, type Pico, type UsageLine } from '../money/money.ts'
+import {
+  priceUsage,
+  vendorCostOf,
+  type Pico,
+  type UsageLine,
+  explain,
+  type Explained,
+} from '../money/money.ts'
 import {
   compilePrices,
   tierOf,
@@ -7,10 +14,10 @@ import {
   type Pricing,
   pricingOf,
   versionOf,
+  PRICE_PER_PICO,
 } from '../money/prices.ts'
 import type { Model } from '../models/catalog.ts'
 import { type PriceChange, priceChanges } from '../models/price-changes.ts'
-import { explainRow, type ExplainedBill } from '../money/explained.ts'
 import type { Ledger, LedgerRow, Log } from './ledger/ledger.ts'
 import type { Records } from './records.ts'
 
@@ -106,9 +113,9 @@ interface WrongCost {
   readonly account: string
   readonly request: string
   readonly stored: Pico
-  /** Undefined where another tier than that of the row applies. */
+  /** It is undefined where another tier than that of the row applies. */
   readonly recomputed: Pico | undefined
-  /** Set where it is not the cost but what the vendors are paid. */
+  /** It is set where it is not the cost but what the vendors are paid. */
   readonly of?: 'vendor'
 }
 
@@ -230,4 +237,87 @@ function changesSince(stored: LastPrices['models'], models: readonly PricedModel
 /** Whether two values are the same text. Entries that are only written in another order count as different at first. */
 function isSame(one: object, other: object): boolean {
   return JSON.stringify(one) === JSON.stringify(other)
+}
+
+// Bills explained: which quantity of a call was charged at which price, from its row of the ledger and the stored prices.
+
+/** What a row of the ledger says of its cost. */
+interface ChargedRow {
+  readonly lines: readonly { readonly prices?: string; readonly tier?: number }[]
+  readonly charged?: 'nothing' | 'most'
+  readonly because?: 'free_tier' | 'gateway'
+  readonly list?: string
+  readonly vendor?: string
+  readonly flags?: readonly string[]
+}
+
+interface Charged {
+  readonly cost: Pico
+  readonly estimated: boolean
+  readonly lines: readonly Explained[]
+  /** 10⁻¹⁸ USD, as the rounding up to a pico-dollar. */
+  readonly sum: bigint
+  readonly rounding: bigint
+  readonly waived: Pico
+  readonly because?: ChargedRow['because']
+  /** What is above the most that one call may cost. */
+  readonly cut: Pico
+}
+
+interface ExplainedBill {
+  readonly bill: Charged
+  /** What the vendors were paid; undefined where it is unknown. */
+  readonly vendor:
+    | { readonly cost: Pico; readonly lines: readonly Explained[]; readonly reported: boolean }
+    | undefined
+  readonly prices: readonly {
+    readonly version: string
+    readonly tier: number
+    readonly list: string | null
+  }[]
+}
+
+/**
+ * Explains the cost of a row: cost = sum + rounding - waived - cut.
+ * @param lines those of the row with the prices of their versions
+ */
+export function explainRow(
+  { cost, usage }: { readonly cost: Pico; readonly usage: ChargedRow },
+  lines: readonly UsageLine[],
+): ExplainedBill {
+  const explained = explain(lines)
+  const sum = explained.reduce((all, { amount }) => all + amount, 0n)
+  const whole = (sum + PRICE_PER_PICO - 1n) / PRICE_PER_PICO
+  const isCut = usage.charged === 'most'
+  const missing = whole - cost
+  return {
+    bill: {
+      cost,
+      estimated: usage.flags?.includes('estimated') ?? false,
+      lines: explained,
+      sum,
+      rounding: whole * PRICE_PER_PICO - sum,
+      waived: isCut ? 0n : missing,
+      ...(usage.because && { because: usage.because }),
+      cut: isCut ? missing : 0n,
+    },
+    vendor: vendorOf(usage, lines),
+    prices: usage.lines.map(({ prices, tier }) => ({
+      version: prices!,
+      tier: tier ?? 0,
+      list: usage.list ?? null,
+    })),
+  }
+}
+
+function vendorOf({ vendor }: ChargedRow, lines: readonly UsageLine[]): ExplainedBill['vendor'] {
+  if (vendor === undefined) return undefined
+  // A stored answer costs its vendor nothing.
+  const asked = lines.filter(({ source }) => source !== 'cache')
+  const paid = explain(asked.map((line) => ({ ...line, prices: line.cost ?? line.prices })))
+  return {
+    cost: BigInt(vendor),
+    lines: paid,
+    reported: paid.some(({ price }) => price === 'vendor_usd'),
+  }
 }

@@ -9,8 +9,12 @@ import {
   type ChatCompletion,
   type ChatDelta,
   type ImageEvent,
+  type TranscriptionEvent,
 } from '../../src/plugin.ts'
 import type { Settlement } from '../../src/state/ledger/ledger.ts'
+import { dataUrl } from '../_documents.ts'
+import { SOUND } from '../_every-endpoint.ts'
+import { wav } from '../endpoints/audio/_sounds.ts'
 import { createTestGateway, type TestGateway } from '../_setup.ts'
 
 /** The whole law is run with LEAVINGS=1000. */
@@ -374,4 +378,135 @@ describe('an image that is paid by the token', () => {
     expect(completionTokens! / tokens).toBeGreaterThanOrEqual(0.8)
     expect(completionTokens! / tokens).toBeLessThanOrEqual(1.3)
   })
+})
+
+/** Answers that are not paid by the token: what they cost is known by the request. */
+const MEDIA = {
+  ocr: {
+    model: 'acme/reads',
+    body: (n: number) => ({
+      document: { type: 'document_url', document_url: `data:application/pdf;base64,${PDF}` },
+      pages: Array.from({ length: n }, (_, i) => i),
+    }),
+    staying: (n: number) => BigInt(n) * 1_000_000_000n,
+  },
+  'audio/speech': {
+    model: 'acme/speaks',
+    body: (n: number) => ({ input: SCRIPTS.emoji.repeat(n), voice: 'a', response_format: 'mp3' }),
+    staying: (n: number) => BigInt(4 * n) * 15_000_000n,
+  },
+  'audio/transcriptions': {
+    model: 'acme/hears',
+    body: (n: number) => ({ file: dataUrl('audio/wav', wav(n)) }),
+    staying: (n: number) => BigInt(n) * 100_000_000n,
+  },
+} as const
+const PDF = Buffer.from('%PDF-1.4\n').toString('base64')
+
+class Studio {
+  size = 1
+  /** Pieces that come before the client leaves. */
+  pieces = 0
+  isAborted = false
+  reached = Promise.withResolvers<void>()
+  /** Set where the answer goes on once its client has left. */
+  left: PromiseWithResolvers<void> | undefined
+
+  begin(size: number, pieces: number, drains: boolean): void {
+    this.size = size
+    this.pieces = pieces
+    this.isAborted = false
+    this.reached = Promise.withResolvers()
+    this.left = drains ? Promise.withResolvers() : undefined
+  }
+
+  async wait(signal: AbortSignal): Promise<void> {
+    signal.addEventListener('abort', () => (this.isAborted = true))
+    this.reached.resolve()
+    await new Promise<void>((goOn, reject) => {
+      void this.left?.promise.then(goOn)
+      signal.addEventListener('abort', () => reject(signal.reason as Error))
+      if (signal.aborted) reject(signal.reason as Error)
+    })
+  }
+
+  async *parts<Part>(piece: Part, last: Part, signal: AbortSignal): AsyncGenerator<Part> {
+    for (let i = 0; i < this.pieces; i++) yield piece
+    await this.wait(signal)
+    yield last
+  }
+
+  get plugin() {
+    return defineProvider({
+      name: 'studio',
+      options: v.optional(v.looseObject({}), {}),
+      setup: () => ({
+        ocr: async ({ signal }) => {
+          await this.wait(signal)
+          const pages = Array.from({ length: this.size }, (_, index) => ({ index, markdown: 'a' }))
+          return { pages, usage: { pages: this.size } }
+        },
+        speech: async ({ signal }) => ({ bytes: this.parts(SOUND, SOUND, signal) }),
+        transcribe: async ({ input, signal }) => {
+          const done = { text: 'Turn left.', usage: { seconds: this.size } }
+          if (input.stream) {
+            const piece = { type: 'delta' as const, text: 'Turn ' }
+            return this.parts<TranscriptionEvent>(piece, { type: 'done', ...done }, signal)
+          }
+          await this.wait(signal)
+          return done
+        },
+      }),
+    })
+  }
+}
+
+describe.each(Object.keys(MEDIA) as (keyof typeof MEDIA)[])('a client of %s', (path) => {
+  it.each(['cancel', 'drain'] as const)(
+    'that leaves with "%s" pays what staying costs',
+    async (how) => {
+      const studio = new Studio()
+      const { model, body, staying } = MEDIA[path]
+      const deployments = [{ provider: 'studio', model: 'm' }]
+      await using t = await createTestGateway({
+        providers: { studio: { use: studio.plugin } },
+        models: {
+          'acme/reads': { modality: 'ocr', pricing: { page: '0.001' }, deployments },
+          'acme/speaks': { modality: 'speech', pricing: { character: '0.000015' }, deployments },
+          'acme/hears': {
+            modality: 'transcription',
+            pricing: { second: '0.0001' },
+            capabilities: ['STREAMING'],
+            deployments,
+          },
+        },
+        defaults: { limits: { rpm: 100_000 } },
+        billing: { onDisconnect: how },
+      })
+      const settled = settlementsOf(t)
+      const law = fc.asyncProperty(
+        fc.integer({ min: 1, max: 20 }),
+        fc.nat({ max: 3 }),
+        fc.boolean(),
+        async (size, pieces, streamed) => {
+          studio.begin(size, pieces, how === 'drain')
+          const stream = streamed && path === 'audio/transcriptions'
+          const leaving = ask(t, path, { model, ...body(size), ...(stream && { stream }) })
+          await studio.reached.promise
+          leaving.destroy()
+          if (studio.left) {
+            // The gateway knows it once it has had time for another call.
+            expect((await t.ask('GET', '/v1/models')).status).toBe(200)
+            studio.left.resolve()
+          }
+          const { cost, usage } = await settled()
+          expect(cost).toBe(staying(size))
+          // Sound is booked before its first piece goes out.
+          if (path !== 'audio/speech') expect(usage.outcome).toBe('cancelled')
+          if (how === 'cancel') await expect.poll(() => studio.isAborted).toBe(true)
+        },
+      )
+      await fc.assert(law, { numRuns: Math.ceil(RUNS / 5) })
+    },
+  )
 })

@@ -12,7 +12,7 @@ import { DAY_MS } from './windows.ts'
 import type { Log } from './ledger.ts'
 
 interface ArchiveOptions {
-  /** Created with the first file. */
+  /** It is created with the first file. */
   readonly folder: string
   /** Days after the end of a month for which its file is kept. */
   readonly keepDays: number

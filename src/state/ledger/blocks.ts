@@ -3,7 +3,7 @@
  * has paid. So what is left of it follows from one sum, and a settlement has nothing to do for it. Credit outside of blocks is plain.
  */
 import type { Pico } from '../../money/money.ts'
-import type { AccountCredit, BlockText, Booking, OpenBlock } from './ledger.ts'
+import type { AccountCredit, BlockText, Booking, LedgerRow, OpenBlock } from './ledger.ts'
 
 interface Block extends Omit<BlockText, 'from' | 'to'> {
   readonly from: Pico
@@ -17,7 +17,7 @@ export function toBlocks(texts: readonly BlockText[]): Block[] {
   return texts.map((one) => ({ ...one, from: BigInt(one.from), to: BigInt(one.to) }))
 }
 
-function toTexts(blocks: readonly Block[]): BlockText[] {
+export function toTexts(blocks: readonly Block[]): BlockText[] {
   return blocks.map((one) => ({ ...one, from: String(one.from), to: String(one.to) }))
 }
 
@@ -32,6 +32,44 @@ function openBlocks(blocks: readonly Block[], spent: Pico): OpenBlock[] {
 export function creditOf(balance: Pico, blocks: readonly Block[], spent: Pico): AccountCredit {
   const open = openBlocks(blocks, spent)
   return { plain: open.reduce((rest, { left }) => rest - left, balance), blocks: open }
+}
+
+/** Lifetime spend and blocks of an account, from which follows what a cost is paid of. */
+export interface CreditState {
+  readonly spent: Pico
+  readonly blocks: readonly Block[]
+}
+
+export const NO_CREDIT: CreditState = { spent: 0n, blocks: [] }
+
+/** What each block pays of the next cost; the rest is paid of plain credit. */
+function partsOf({ spent, blocks }: CreditState, cost: Pico): [name: string, part: Pico][] {
+  const end = spent + cost
+  return blocks.flatMap(({ name, from, to }) => {
+    const part = (to < end ? to : end) - later(from, spent)
+    return part > 0n ? [[name, part] as [string, Pico]] : []
+  })
+}
+
+/** What promotional blocks pay of the next cost. */
+export function promotionalPart(credit: CreditState, cost: Pico): Pico {
+  const parts = credit.blocks.length === 0 ? [] : partsOf(credit, cost)
+  return parts.reduce((sum, [name, part]) => (isPromotional(name) ? sum + part : sum), 0n)
+}
+
+/** What is left of promotional blocks. */
+export function promotionalLeft({ blocks, spent }: CreditState): Pico {
+  const open = openBlocks(blocks, spent).filter(({ name }) => isPromotional(name))
+  return open.reduce((sum, { left }) => sum + left, 0n)
+}
+
+/** The state after a row. */
+export function creditAfter(
+  credit: CreditState,
+  { kind, cost, booking }: Pick<LedgerRow, 'kind' | 'cost' | 'booking'>,
+): CreditState {
+  if (kind === 'usage') return { ...credit, spent: credit.spent + cost }
+  return booking?.blocks ? { ...credit, blocks: toBlocks(booking.blocks) } : credit
 }
 
 function isPromotional(name: string): boolean {

@@ -47,14 +47,7 @@ import { endsFreeTier } from './bookings.ts'
 import type { RateLog } from './rate-log.ts'
 import { addRunning, addTo, counterName, ownersOf, spendName } from './sums.ts'
 import { appliesTo, counterEntry, countersIn, kindOf, type Counts } from './limit-list.ts'
-import {
-  currentWindow,
-  windowOf,
-  type CapScope,
-  type Clock,
-  type Moment,
-  type ZoneRule,
-} from './windows.ts'
+import { currentWindow, windowOf, type Clock, type Moment, type ZoneRule } from './windows.ts'
 
 /** Retry-After of a refusal that ends as soon as another call does. */
 export const RETRY_MS = 1000
@@ -62,26 +55,9 @@ export const RETRY_MS = 1000
 /** A call is `tight` while fewer than this many of its ceilings are left of the balance or the cap. */
 export const TIGHT_CEILINGS = 32n
 
-/** A rate or a number at once, of the owner that has the lowest. */
-interface SharedLimits {
-  readonly rpm: number
-  readonly rpmOf: LimitOwner
-  readonly concurrency: number
-  readonly concurrencyOf: LimitOwner
-}
-
-function sharedLimits(
-  { rpm = Infinity, concurrency = Infinity }: Partial<KeyLimits> = {},
-  tier: FreeTierLimits | undefined,
-): SharedLimits {
-  const tierRpm = tier?.rpm ?? Infinity
-  const tierCalls = tier?.concurrency ?? Infinity
-  return {
-    rpm: Math.min(rpm, tierRpm),
-    rpmOf: rpm <= tierRpm ? 'account' : 'tier',
-    concurrency: Math.min(concurrency, tierCalls),
-    concurrencyOf: concurrency <= tierCalls ? 'account' : 'tier',
-  }
+/** The lower one of two limits over all keys, and whose it is. */
+function lower(account = Infinity, tier = Infinity): { of: LimitOwner; limit: number } {
+  return account <= tier ? { of: 'account', limit: account } : { of: 'tier', limit: tier }
 }
 
 // Checks of requests to a ledger.
@@ -240,7 +216,7 @@ export class AccountBook {
     const reached = standings.filter(isReached)
     const terminal = lastOf(reached.filter(isTerminal))
     if (terminal) return { ok: false, why: 'limit', limit: refusedBy(terminal), at: now }
-    if (this.paid && this.balance <= 0n) return NO_CREDITS
+    if (this.paid && this.#spendable <= 0n) return NO_CREDITS
     const spent = lastOf(reached)
     if (spent) return { ok: false, why: 'limit', limit: refusedBy(spent), at: now }
     const waits = this.#waitsFor(request, standings)
@@ -271,7 +247,7 @@ export class AccountBook {
     if (paid) for (const part of this.#parts(call)) part.ceilings += ceiling
     const near = TIGHT_CEILINGS * ceiling
     const isNear = () =>
-      this.balance - this.#own.lifetime.held < near ||
+      this.#spendable - this.#own.lifetime.held < near ||
       standings.some(
         ({ one, value, used, held }) => one.unit === 'usd' && value - used - held - expected < near,
       )
@@ -409,6 +385,11 @@ export class AccountBook {
     key.count(limits.counted)
   }
 
+  /** The balance with the credit limit. */
+  get #spendable(): Pico {
+    return this.balance + (this.#own.limits?.credit ?? 0n)
+  }
+
   state(): AccountBalance {
     this.#sweep(this.#clock.steady(this.#clock.now()))
     const available = this.balance - this.#own.lifetime.held
@@ -512,9 +493,8 @@ export class AccountBook {
     const logs: RateLimit[] = [{ log: key.log, limit: key.limits?.rpm ?? Infinity, of: 'key' }]
     const ofTeam = team?.limits?.rpm
     if (team && ofTeam !== undefined) logs.push({ log: team.log, limit: ofTeam, of: 'team' })
-    const shared = sharedLimits(this.#own.limits, tier)
-    if (shared.rpm !== Infinity)
-      logs.push({ log: this.#own.log, limit: shared.rpm, of: shared.rpmOf })
+    const shared = lower(this.#own.limits?.rpm, tier?.rpm)
+    if (shared.limit !== Infinity) logs.push({ log: this.#own.log, ...shared })
     return logs
   }
 
@@ -537,11 +517,11 @@ export class AccountBook {
       const { of, limit } = longest
       return { ok: false, why: 'rpm', of, value: limit, retryAfterMs: ms, rate }
     }
-    const shared = sharedLimits(this.#own.limits, tier)
+    const shared = lower(this.#own.limits?.concurrency, tier?.concurrency)
     const running: [LimitOwner, number, number][] = [
       ['key', key.running, key.limits?.concurrency ?? Infinity],
       ['team', team?.running ?? 0, team?.limits?.concurrency ?? Infinity],
-      [shared.concurrencyOf, this.#calls.size, shared.concurrency],
+      [shared.of, this.#calls.size, shared.limit],
     ]
     const full = running.find(([, calls, most]) => calls >= most)
     if (!full) return undefined
@@ -612,8 +592,8 @@ export class AccountBook {
     if (full) return { by: full.by, limit: refusedBy(full.standing) }
     const { lifetime, ceilings } = this.#own
     if (this.paid && ceiling > 0n && ceilings > 0n) {
-      if (expected > this.balance - lifetime.held) return { by: 'balance' }
-      const most = this.balance + exposed(exposure, this.paidIn)
+      if (expected > this.#spendable - lifetime.held) return { by: 'balance' }
+      const most = this.#spendable + exposed(exposure, this.paidIn)
       if (ceilings + ceiling > most) return { by: 'balance_ceilings' }
     }
     const last = lastOf(waiting.map(({ standing }) => standing))
@@ -638,7 +618,7 @@ export class AccountBook {
 
   #views(of: KeyBook, moment: Moment): CounterView[] {
     return of.counted.map(({ limit, window, counter, reset }) => {
-      const spend = counter ?? of.window(windowOf(window as CapScope, moment.day))
+      const spend = counter ?? of.window(windowOf(window, moment.day))
       const isSpan = window === 'minute' || window === '5h'
       const present = currentWindow(window, counter?.window ?? '', moment)
       const isOpen = !counter || counter.window === present

@@ -12,7 +12,7 @@ import type {
 import { isKept, isNewer, kindOf, type LimitKind } from './limit-list.ts'
 import type { CountedLimit } from './ledger.ts'
 import { RateLog } from './rate-log.ts'
-import { currentWindow, roughEnd, windowOf, type CapScope, type Moment } from './windows.ts'
+import { currentWindow, roughEnd, windowOf, type Moment } from './windows.ts'
 
 /** Days, and months, for which a key's spend is kept. A cap needs one of each, late settlements a few more. */
 const KEPT_WINDOWS = 40
@@ -35,7 +35,7 @@ export interface Counter {
 /** A counted limit of an owner. */
 interface BookLimit extends LimitKind {
   readonly limit: CountedLimit
-  /** Absent for a limit that reads the spend of its owner. */
+  /** It is absent for a limit that reads the spend of its owner. */
   readonly counter: Counter | undefined
   /** What resets took off in a window. */
   reset: { readonly window: string; readonly amount: bigint } | undefined
@@ -120,7 +120,7 @@ export interface Standing {
   /** Name of the window in which the call would count. */
   readonly current: string
   readonly value: bigint
-  /** Settled in that window, less what was reset. */
+  /** The settled spend of that window, less what was reset. */
   readonly used: bigint
   readonly held: bigint
   readonly ceilings: bigint
@@ -139,7 +139,7 @@ export function standingOf(
   moment: Moment,
 ): Standing {
   const { limit, unit, window, counter, reset } = one
-  const spend = counter ?? of.window(windowOf(window as CapScope, moment.day))
+  const spend = counter ?? of.window(windowOf(window, moment.day))
   const current = currentWindow(window, counter?.window ?? '', moment)
   const isOpen = !counter || counter.window === current
   const { raised } = limit

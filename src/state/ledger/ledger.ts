@@ -171,7 +171,7 @@ export type HoldResult =
       readonly ok: false
       readonly why: 'held'
       readonly by: HeldBy
-      /** Absent where the balance makes it wait. */
+      /** It is absent where the balance makes it wait. */
       readonly limit?: RefusedLimit
       readonly retryAfterMs: number
     }
@@ -182,9 +182,9 @@ export interface HoldGranted {
   readonly ok: true
   /** Local date of the hold, `YYYYMMDD`. The call is charged in the window that admitted it. */
   readonly day: string
-  /** False on the free tier, where every call is settled with 0. */
+  /** It is false on the free tier, where every call is settled with 0. */
   readonly billed: boolean
-  /** Less than {@link TIGHT_CEILINGS} ceilings of the call are left: its hold has to grow with its consumption. */
+  /** It is true while less than {@link TIGHT_CEILINGS} ceilings of the call are left: its hold has to grow with its consumption. */
   readonly tight: boolean
   /** The counters in which the call is reserved, `<owner>:<name>@<window>` joined by commas. Absent where there are none. */
   readonly counted?: string
@@ -283,7 +283,7 @@ export interface Booking {
   readonly kind: BookingKind
   /** Id of the person, token or part of the gateway that books. */
   readonly actor?: string
-  /** Added to the balance: above 0n, of `adjust` not 0n, and at most `MAX_AMOUNT` either way. Of `expire` it is ignored. */
+  /** It is added to the balance: above 0n, of `adjust` not 0n, and at most `MAX_AMOUNT` either way. Of `expire` it is ignored. */
   readonly amount: Pico
   /** Idempotency key: booked once per account and kind. Of `expire` the name of the block, of `refund` the id of the call. */
   readonly reference: string
@@ -316,8 +316,12 @@ interface BookingFacts {
     readonly endpoint: string
     readonly tag?: string
     readonly user?: string
+    readonly team?: string
+    readonly outcome?: string
     /** Whether it is known what its vendors are paid. */
     readonly known: boolean
+    /** Local date of the refund, `YYYYMMDD`. */
+    readonly day?: string
   }
 }
 
@@ -373,6 +377,8 @@ export interface KeyLimits {
   readonly rpm?: number
   readonly concurrency?: number
   readonly counted?: readonly CountedLimit[]
+  /** How far below zero calls may take the balance; only of {@link ACCOUNT}. */
+  readonly credit?: Pico
 }
 
 /** A counted limit, and what is counted for it in its present window. */
@@ -380,7 +386,7 @@ export interface CounterView {
   readonly limit: CountedLimit
   /** Name of the window; empty where none is open. */
   readonly current: string
-  /** Settled, less what was reset. */
+  /** The settled spend, less what was reset. */
   readonly used: bigint
   readonly held: bigint
   readonly reset: bigint
@@ -423,7 +429,7 @@ export interface RateUse {
 
 export interface RatesUsed {
   readonly key: RateUse
-  /** Counted while the account has a rate of its own, or is unpaid. */
+  /** It is counted while the account has a rate of its own, or is unpaid. */
   readonly account: RateUse
 }
 
@@ -510,7 +516,7 @@ export interface RowItem extends Omit<LedgerRow, 'seq'> {
   readonly account: string
   /** The UTC day that a usage row was charged to, `YYYYMMDD`. */
   readonly day?: string
-  /** Set when other rows of its key and day were folded: their total does not contain this row. */
+  /** It is set when other rows of its key and day were folded: their total does not contain this row. */
   readonly unfolded?: true
 }
 
@@ -543,9 +549,9 @@ export interface Ledger {
    * seconds. Never rejects.
    */
   settle(settlement: Settlement): Promise<Settled>
-  /** Called once with each charge that this engine has booked, including deferred ones. */
+  /** It is called once with each charge that this engine has booked, including deferred ones. */
   onBooked: (charge: BookedCharge) => void
-  /** Called where the store had lost bookings that it had confirmed, and has them again. */
+  /** It is called where the store had lost bookings that it had confirmed, and has them again. */
   onReplayed: (bookings: number) => void
   /**
    * Sets a deferred settlement whose answer was not sent to 0, unless it was booked meanwhile. Resolves with `deferred` and 0,
@@ -579,7 +585,7 @@ export interface Ledger {
   rates(account: string, id: string): Promise<RatesUsed>
   /** What is counted for the limits of an owner. @param owner a key, {@link teamKey}, {@link ACCOUNT} or {@link TIER} */
   counters(account: string, owner: string, zone?: ZoneRule): Promise<readonly CounterView[]>
-  /** Durable when it resolves. @throws NoSuchLimit, and ReferenceTaken for a reference of another limit */
+  /** The change is durable when the promise resolves. @throws NoSuchLimit, and ReferenceTaken for a reference of another limit */
   reset(reset: Reset): Promise<ResetDone>
   /** Stores limits of a key, a team or of {@link ACCOUNT} unless the stored revision is higher. A lower revision is `stale` to the next `enter`. */
   limits(account: string, id: string, limits: KeyLimits, revision: number): Promise<void>
@@ -618,7 +624,7 @@ export interface Ledger {
   health(): LedgerHealth
   /** Returns while calls may be admitted. Asked before a key is looked up. @throws Unavailable */
   assertOpen(): void
-  /** Told of an account whose rows a reader has seen, and that the store has lost for good: it is older then. */
+  /** Receives an account whose rows a reader has seen, and that the store has lost for good: it is older then. */
   suspect(account: string): void
   /** Resolves once the store was looked at anew: what it lacks is missing then. @throws Unavailable where it is in doubt, or away */
   confirm(): Promise<void>
@@ -636,19 +642,40 @@ export interface Ledger {
   readonly discrepancies: number
   /** Number of settlements since the start that were booked earlier with another cost. The first cost stands. */
   readonly conflicts: number
-  /** Number of rows that the ledger had before this start and lost, because an older copy was put in its place. */
-  readonly rolledBackRows: number
-  /** @throws UnbookedSettlements when the log alone has some settlements; LostState after {@link lost} */
-  close(): Promise<void>
+  /**
+   * @param patience aborted when settlements that wait for the store are not sent again any more; absent: they are sent once
+   * @throws UnbookedSettlements when the log alone has some settlements; LostState after {@link lost}
+   */
+  close(patience?: AbortSignal): Promise<void>
+}
+
+/** The longest cause that {@link LedgerHealth} has. */
+const CAUSE_CHARACTERS = 200
+
+/** Remembers since when a ledger cannot book. */
+export class Outage {
+  #since: number | undefined
+
+  /** @param why undefined while it can */
+  at(why: string | undefined): Pick<LedgerHealth, 'why' | 'since'> {
+    this.#since = why === undefined ? undefined : (this.#since ?? Date.now())
+    if (why === undefined || this.#since === undefined) return {}
+    return { why: why.slice(0, CAUSE_CHARACTERS), since: this.#since }
+  }
 }
 
 export interface LedgerHealth {
   /** Whether calls are admitted: the store and the outbox can be written, and no settlement is deferred. */
   readonly ok: boolean
-  /** Set where calls are refused only because the outbox cannot be written. */
+  /** It is set where calls are refused only because the outbox cannot be written. */
   readonly outboxFault?: true
   /** What the operator is told where the store is not the one that was used until now. */
   readonly doubt?: string
+  /** The cause while it is not ok, at most 200 characters, and since when, ms since epoch. */
+  readonly why?: string
+  readonly since?: number
+  /** Share of its memory that the store uses, where it has a bound of its own. */
+  readonly memoryUsed?: number
   /** Number of settlements that the store has not confirmed. */
   readonly outbox: number
   /** Age of the oldest of them. */
@@ -657,13 +684,17 @@ export interface LedgerHealth {
 
 /** Which ledger this is, and whether it is the one that was used until now. */
 export interface LedgerState {
-  /** Absent where the store holds no ledger. */
+  /** It is absent where the store holds no ledger. */
   readonly id?: string
   readonly schema: number
   readonly engine: 'memory' | 'file' | 'redis'
   readonly doubt?: Doubt
   /** Size of the store. */
   readonly bytes: number
+  /** Bytes of a file that the next rows use again. */
+  readonly freeBytes?: number
+  /** Rows that are not folded. */
+  readonly rows: number
 }
 
 /**

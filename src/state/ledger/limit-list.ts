@@ -1,15 +1,15 @@
 /**
  * Limits as engines count them: their names, what they count of a call, and the text of a list. Both engines store a list as entries
  * joined by `;`. An entry is `<name>,<value>`; one with a raise or with models is `<name>,<value>,<raised>,<until>[,<pattern>…]`.
- * An amount is in picodollars.
+ * An amount is in picodollars. The entry `credit,<amount>` is no limit: it says how far below zero the balance may go.
  */
 import type { Pico } from '../../money/money.ts'
-import type { CountedLimit, LimitOwner, Outcome, Unit, UsageRow } from './ledger.ts'
+import type { CountedLimit, KeyLimits, LimitOwner, Outcome, Unit, UsageRow } from './ledger.ts'
 import type { Window } from './windows.ts'
 
 export interface LimitKind {
   readonly unit: Unit
-  /** Absent for a number of calls at once. */
+  /** It is absent for a number of calls at once. */
   readonly window?: Window
 }
 
@@ -29,19 +29,19 @@ export function nameOf({ unit, window }: LimitKind, digits: string): string {
 }
 
 const KINDS = new Map<string, LimitKind>()
+const RATE: LimitKind = { unit: 'requests', window: 'minute' }
+const AT_ONCE: LimitKind = { unit: 'concurrent' }
 
 /** Unit and window of a limit. @param id {@link CountedLimit.id} */
 export function kindOf(id: string): LimitKind {
-  const [head = '', second = ''] = id.split('.')
-  const name = head in UNITS ? `${head}.${second}` : head
+  if (id.startsWith('rpm')) return RATE
+  if (id.startsWith('concurrency')) return AT_ONCE
+  const dot = id.indexOf('.')
+  const end = id.indexOf('.', dot + 1)
+  const name = end < 0 ? id : id.slice(0, end)
   let kind = KINDS.get(name)
   if (!kind) {
-    kind =
-      head === 'rpm'
-        ? { unit: 'requests', window: 'minute' }
-        : head === 'concurrency'
-          ? { unit: 'concurrent' }
-          : { unit: UNITS[head]!, window: second as Window }
+    kind = { unit: UNITS[name.slice(0, dot)]!, window: name.slice(dot + 1) as Window }
     KINDS.set(name, kind)
   }
   return kind
@@ -103,9 +103,13 @@ interface CounterEntry {
 /** Reads the counters of a hold, `<owner>:<id>@<window>` joined by commas. */
 export function* countersIn(counted: string | undefined): Generator<CounterEntry> {
   if (!counted) return
-  for (const entry of counted.split(',')) {
-    const [, letter = '', id = '', window = ''] = /^(\w):([^@]+)@(.+)$/.exec(entry) ?? []
-    yield { of: ownerOf(letter), id, window }
+  for (let start = 0; start < counted.length;) {
+    const comma = counted.indexOf(',', start)
+    const end = comma < 0 ? counted.length : comma
+    const at = counted.indexOf('@', start)
+    const [id, window] = [counted.slice(start + 2, at), counted.slice(at + 1, end)]
+    yield { of: ownerOf(counted.charAt(start)), id, window }
+    start = end + 1
   }
 }
 
@@ -123,28 +127,36 @@ export function encoded(text: string): string {
   return text.replace(/[%,;|]/g, (one) => `%${one.charCodeAt(0).toString(16)}`)
 }
 
-export function writeList(limits: readonly CountedLimit[] = []): string {
-  return limits
-    .map(({ id, value, models, raised }) => {
-      const parts = [id, String(value)]
-      if (raised || models) parts.push(raised ? String(raised.value) : '')
-      if (raised || models) parts.push(raised ? String(raised.until) : '')
-      return [...parts, ...(models ?? []).map(encoded)].join(',')
-    })
-    .join(';')
+export function writeList({ counted = [], credit }: ListedLimits): string {
+  const entries = counted.map(({ id, value, models, raised }) => {
+    const parts = [id, String(value)]
+    if (raised || models) parts.push(raised ? String(raised.value) : '')
+    if (raised || models) parts.push(raised ? String(raised.until) : '')
+    return [...parts, ...(models ?? []).map(encoded)].join(',')
+  })
+  if (credit !== undefined) entries.push(`credit,${credit}`)
+  return entries.join(';')
 }
 
+type ListedLimits = Pick<KeyLimits, 'counted' | 'credit'>
+
 /** Reads {@link writeList}. A `!` after a value is a mark of the Redis engine. */
-export function readList(list: string): { readonly counted?: readonly CountedLimit[] } {
+export function readList(list: string): ListedLimits {
   if (list === '') return {}
-  const counted = list.split(';').map((entry): CountedLimit => {
+  let credit: Pico | undefined
+  const counted = list.split(';').flatMap((entry): CountedLimit[] => {
     const [id = '', value = '', raised, until, ...models] = entry.split(',')
-    return {
+    if (id === 'credit') {
+      credit = BigInt(value)
+      return []
+    }
+    const limit = {
       id,
       value: BigInt(value.replace('!', '')),
       ...(models.length > 0 && { models: models.map(decodeURIComponent) }),
       ...(raised && { raised: { value: BigInt(raised), until: Number(until) } }),
     }
+    return [limit]
   })
-  return { counted }
+  return { ...(counted.length > 0 && { counted }), ...(credit !== undefined && { credit }) }
 }

@@ -11,8 +11,11 @@ interface MaintenanceOptions {
   readonly isNew?: boolean
   /** Checks the file, where there is one. @returns whether it is sound; otherwise the rest of the work is left out */
   readonly check?: () => Promise<boolean>
-  /** Recomputes every sum; undefined where another gateway of the same store does. */
-  readonly verify: () => Promise<readonly Discrepancy[] | undefined>
+  /**
+   * Recomputes every sum; undefined where another gateway of the same store does.
+   * @param isWhole whether from the first row on, as once a week, and not from where the last time ended
+   */
+  readonly verify: (isWhole: boolean) => Promise<readonly Discrepancy[] | undefined>
   /** Writes the copy of a day, where copies are kept. */
   readonly copy?: (() => Promise<void>) | undefined
   /** Updates the database's own statistics, where it has any. */
@@ -85,17 +88,18 @@ export class Maintenance {
 
   async #daily(isNew = false): Promise<void> {
     const { check, copy } = this.#options
+    const isWhole = this.#days % WEEK_DAYS === 0
     let sound = true
     if (check && !isNew) await this.#attempt('checked', async () => void (sound = await check()))
     if (!sound) return
-    if (!isNew) await this.#attempt('verified', () => this.#verify())
+    if (!isNew) await this.#attempt('verified', () => this.#verify(isWhole))
     await this.#attempt('folded', () => this.#fold())
     if (copy) await this.#attempt('copied', copy)
   }
 
-  async #verify(): Promise<void> {
+  async #verify(isWhole: boolean): Promise<void> {
     const { verify, log } = this.#options
-    const discrepancies = await verify()
+    const discrepancies = await verify(isWhole)
     if (!discrepancies) return
     this.#discrepancies = discrepancies.length
     for (const { account, what, stored, recomputed } of discrepancies.slice(0, MAX_LOGGED)) {

@@ -131,18 +131,58 @@ export interface StoredCounter {
   readonly since: number
 }
 
+/** Rows of an account from which on a later verification begins where they were verified. */
+const REMEMBERED_ROWS = 1000
+
+/** The sums of the rows of an account up to one, with which everything stored was right: a later verification goes on from there. */
+export interface Verified {
+  readonly seq: number
+  /** The number of these rows. */
+  readonly rows: number
+  readonly sums: ReadonlyMap<string, Pico>
+  readonly counters: CounterSums['all']
+}
+
+/** The result of a verification of one account. */
+export interface Verification {
+  readonly differences: readonly Discrepancy[]
+  /** What a later verification goes on from. An account of few rows, and one with differences, has none. */
+  readonly verified?: Verified
+}
+
+export function verification(
+  differences: readonly Discrepancy[],
+  verified: Verified,
+): Verification {
+  const isKept = differences.length === 0 && verified.rows >= REMEMBERED_ROWS
+  return isKept ? { differences, verified } : { differences }
+}
+
 /** Counters, and what the rows say that are named in them. Windows of which rows may be folded are left out. */
 export class CounterSums {
-  readonly stored: readonly StoredCounter[]
   readonly #counters: ReadonlyMap<string, StoredCounter>
   readonly #sums = new Map<string, bigint>()
 
-  /** @param folded the last day of which rows are folded, `YYYYMMDD`; empty where none are */
-  constructor(stored: readonly StoredCounter[], folded: string) {
-    this.stored = stored
+  /**
+   * @param folded the last day of which rows are folded, `YYYYMMDD`; empty where none are
+   * @param before what the rows say that are before those which are added. A counter that it does not have began later
+   */
+  constructor(stored: readonly StoredCounter[], folded: string, before?: CounterSums['all']) {
     const whole = stored.filter(({ window }) => folded === '' || firstDay(window) > folded)
     this.#counters = new Map(
       whole.map((one) => [counterName(one.owner, one.id, one.window), one] as const),
+    )
+    for (const [name, { since }] of this.#counters) {
+      const known = before?.get(name)
+      if (known?.since === since) this.#sums.set(name, known.sum)
+    }
+  }
+
+  /** Every counter that is not left out, as plain values. */
+  get all(): ReadonlyMap<string, { readonly since: number; readonly sum: bigint }> {
+    const counters = [...this.#counters]
+    return new Map(
+      counters.map(([name, { since }]) => [name, { since, sum: this.#sums.get(name) ?? 0n }]),
     )
   }
 
@@ -162,7 +202,7 @@ export class CounterSums {
     }
   }
 
-  /** Undefined for a counter that is left out. @param name {@link counterName} */
+  /** It is undefined for a counter that is left out. @param name {@link counterName} */
   sumOf(name: string): bigint | undefined {
     return this.#counters.has(name) ? (this.#sums.get(name) ?? 0n) : undefined
   }

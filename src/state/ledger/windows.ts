@@ -88,13 +88,10 @@ export function dayOf(moment: number): string {
   return new Date(moment).toISOString().slice(0, 10).replaceAll('-', '')
 }
 
-/** Windows of the sums that are always kept. */
-export type CapScope = 'lifetime' | 'day' | 'month'
-
-/** @returns `lifetime`, the day itself, or its month `YYYYMM`. @param day `YYYYMMDD` */
-export function windowOf(scope: CapScope, day: string): string {
-  if (scope === 'lifetime') return scope
-  return scope === 'day' ? day : day.slice(0, 6)
+/** The window of a sum that is always kept: `lifetime`, the day itself, or its month `YYYYMM`. @param day `YYYYMMDD` */
+export function windowOf(window: Window | undefined, day: string): string {
+  if (window === 'lifetime') return window
+  return window === 'day' ? day : day.slice(0, 6)
 }
 
 /**
@@ -111,8 +108,7 @@ export function currentWindow(
   if (span !== undefined) {
     return counted !== '' && now < Number(counted) + span ? counted : String(now)
   }
-  const name =
-    window === 'week' ? dayOf(mondayOf(days) * DAY_MS) : windowOf(window as CapScope, day)
+  const name = window === 'week' ? dayOf(mondayOf(days) * DAY_MS) : windowOf(window, day)
   return counted !== '' && Number(counted) > Number(name) ? counted : name
 }
 

@@ -1,5 +1,5 @@
 /** Time zones, as the runtime knows them. An engine gets one as a rule, because Lua has none. */
-import { DAY_MS, MINUTE_MS, type ZoneRule } from './windows.ts'
+import { DAY_MS, MINUTE_MS, offsetAt, type ZoneRule } from './windows.ts'
 
 const UTC = 'UTC'
 const HOUR_MS = 60 * MINUTE_MS
@@ -57,6 +57,12 @@ export function ruleOf(zone: string | undefined, now: number = Date.now()): Zone
   const rule = { offset, until: after, next }
   rules.set(zone, { until: now + HOUR_MS, rule })
   return rule
+}
+
+/** The local date of a moment, `YYYY-MM-DD`. */
+export function dateIn(zone: string, at: number): string {
+  const local = at + offsetAt(at, ruleOf(zone, at)) * MINUTE_MS
+  return new Date(local).toISOString().slice(0, 10)
 }
 
 /** The first moment of a date, ms since epoch. @param date `YYYY-MM-DD` */

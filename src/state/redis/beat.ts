@@ -1,7 +1,7 @@
 /**
  * Whether the ledger in Redis is the one that this gateway has used, and has its schema. A beat writes the store's time under the name of
  * this gateway's memory, and compares the time of the beat before with what the memory knows: before anything else, on every
- * connection, and each second. Until a beat has agreed nothing is admitted, and settlements wait in the outbox.
+ * connection, and twice a second. Until a beat has agreed nothing is admitted, and settlements wait in the outbox.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigError } from '../../errors/errors.ts'
@@ -13,7 +13,7 @@ import type { Known, Memory } from './memory.ts'
 import type { ScriptClient } from './replies.ts'
 import { LEDGER, newer, openSchema, type Lifter } from './schema.ts'
 
-const BEAT_MS = 1000
+const BEAT_MS = 500
 const DEADLINE_MS = 500
 /** Least time between two beats that were asked for by calls with unknown keys. */
 const CONFIRM_MS = 100

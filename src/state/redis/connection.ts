@@ -59,6 +59,8 @@ const PULSE_DEADLINE_MS = 500
 /** A ledger whose last pulse is older than this cannot be written. */
 const PULSE_LASTS_MS = 2500
 /** Writes a key that is never read, as admissions write: a server may answer reads and refuse this. */
+/** Time between two looks at the memory of the servers. */
+const MEMORY_MS = 10_000
 const PULSE_SCRIPT = "redis.call('SET', KEYS[1], '1', 'EX', 60) return 1"
 /** How often the list of a cluster's servers is read. */
 const REFRESH_MS = 5000
@@ -127,6 +129,9 @@ export class RedisConnection {
   #gathers = false
   #returned: () => void = () => {}
   #connections = 0
+  #memoryUsed = 0
+  /** Steady ms. */
+  #memoryAt = -Infinity
 
   constructor(client: Redis | Cluster, log: Log, holdsLedger: boolean) {
     this.client = client
@@ -146,6 +151,18 @@ export class RedisConnection {
   get ok(): boolean {
     if (!this.#connected || this.#refusal !== '') return false
     return !this.#holdsLedger || performance.now() - this.#pulsedAt < PULSE_LASTS_MS
+  }
+
+  /** The cause while it is not {@link ok}. */
+  get why(): string | undefined {
+    if (this.ok) return undefined
+    if (this.#refusal !== '') return `Redis refuses: ${this.#refusal}`
+    return `Redis cannot be reached: ${this.#lastError}`
+  }
+
+  /** Share of its memory that the fullest server uses; 0 where there is no bound. */
+  get memoryUsed(): number {
+    return this.#memoryUsed
   }
 
   /** Number of connections so far: a store may have lost recent writes with each, or be another one. */
@@ -206,9 +223,18 @@ export class RedisConnection {
       }, deadlineMs)
       this.#refusal = ''
       this.#pulsedAt = performance.now()
+      if (this.#pulsedAt - this.#memoryAt > MEMORY_MS) void this.#lookAtMemory()
     } catch (cause) {
       if (isRefusal(cause)) this.#report(cause.message)
     }
+  }
+
+  async #lookAtMemory(): Promise<void> {
+    this.#memoryAt = performance.now()
+    // A server that does not answer has an alert of its own.
+    const servers = await memoryOf(this.client).catch(() => undefined)
+    if (!servers) return
+    this.#memoryUsed = Math.max(...servers.map(({ used, most }) => (most > 0 ? used / most : 0)))
   }
 
   /** See {@link renewFiles}; a failure is logged. */
@@ -460,6 +486,18 @@ async function inspectServers(client: Redis | Cluster): Promise<ServerInfo> {
   )
   const refused = inspections.find(({ refusal }) => refusal !== undefined)
   return refused ?? { risks: inspections.flatMap(({ risks }) => risks) }
+}
+
+/** Memory of each server, in bytes; `most` is 0 where it has no bound. @throws Error when a server does not answer */
+export async function memoryOf(
+  client: Redis | Cluster,
+): Promise<readonly { readonly used: number; readonly most: number }[]> {
+  return Promise.all(
+    serversOf(client).map(async (server) => {
+      const { used_memory: used, maxmemory: most } = fieldsOf(await server.info('memory'))
+      return { used: Number(used), most: Number(most) }
+    }),
+  )
 }
 
 /** A key for each primary: scripts of a cluster run where the slot of their key is. */

@@ -44,6 +44,7 @@ import {
   type CounterView,
   type RefusedLimit,
   type Reset,
+  Outage,
   type ResetDone,
   teamKey,
   type KeySpend,
@@ -69,6 +70,7 @@ import {
 } from '../ledger/ledger.ts'
 import { countsOf, encoded, kindOf, readList } from '../ledger/limit-list.ts'
 import type { ZoneRule } from '../ledger/windows.ts'
+import { Unconfirmed } from '../ledger/unconfirmed.ts'
 import { OutboxFile, Outbox } from './outbox.ts'
 import { batchesOf, connect, keysOf, PREFIX, type RedisConnection } from './connection.ts'
 import { Beat } from './beat.ts'
@@ -109,6 +111,9 @@ const BLOCK_ATTEMPTS = 50
 /** Deadline of one attempt at an admission; there are two attempts. */
 const ADMISSION_MS = 250
 const LEAVE_MS = 500
+/** Deadline of a settlement while its caller waits, and of one that is tried again. */
+const SETTLE_MS = 500
+const REPEATED_MS = 2000
 
 /**
  * Opens the ledger and the records in Redis, on one connection. Closing the records closes the connection.
@@ -168,6 +173,8 @@ export class RedisLedger implements Ledger {
   readonly #history: RedisHistory
   readonly #import: RedisImport
   readonly #outbox: Outbox
+  readonly #unconfirmed: Unconfirmed<undefined>
+  readonly #outage = new Outage()
   readonly #maintenance: Maintenance
   readonly #beat: Beat
   /** Leases that could not be released, with the time of the attempt, steady ms. */
@@ -208,13 +215,24 @@ export class RedisLedger implements Ledger {
       },
       ledger: () => (beat.isOpen ? beat.known?.id : undefined),
       wasIts: (id) => this.#wasIts(id),
+      booked: (settlement, settled) => this.#unconfirmed.booked(settlement, settled),
       replayed: (bookings) => this.onReplayed(bookings),
+      log,
+    })
+    const outbox = this.#outbox
+    this.#unconfirmed = new Unconfirmed({
+      store: {
+        send({ settlement }, done, failed, isRepeated) {
+          outbox.book(settlement, isRepeated ? REPEATED_MS : SETTLE_MS).then(done, failed)
+        },
+      },
+      disk: outbox,
       log,
     })
     const now = () => Date.now()
     this.#maintenance = new Maintenance({
       ledger: this,
-      verify: () => this.#history.verifyInTurn(),
+      verify: (isWhole) => this.#history.verifyInTurn(isWhole),
       retentionDays,
       archive,
       now,
@@ -222,7 +240,8 @@ export class RedisLedger implements Ledger {
     })
     beat.onOpen(() => {
       this.#releaseAgain()
-      this.#outbox.replay()
+      outbox.mayLack()
+      void this.#unconfirmed.retry()
     })
     connection.onReturn(() => void beat.again())
   }
@@ -275,11 +294,11 @@ export class RedisLedger implements Ledger {
 
   /** Settles in Redis, or in the outbox while Redis cannot be reached; the answer's balance is 0n then, because it is unknown. */
   settle(settlement: Settlement): Promise<Settled> {
-    return this.#outbox.settle(settlement)
+    return this.#unconfirmed.settle(settlement, undefined)
   }
 
   async waive(lease: Lease): Promise<Settled> {
-    return this.#outbox.waive(lease)
+    return this.#unconfirmed.waive(lease)
   }
 
   /** Never fails: a lease that could not be released is released when Redis is back. */
@@ -503,37 +522,47 @@ export class RedisLedger implements Ledger {
   }
 
   health(): LedgerHealth {
-    const { waiting, oldestMs } = this.#outbox.health()
+    const { waiting, oldestMs } = this.#unconfirmed.health()
     const { isOpen, sentence: doubt } = this.#beat
     const ok = this.#connection.ok && isOpen
     const told = doubt === undefined ? {} : { doubt }
-    const health = { ok: ok && this.#outbox.ok, outbox: waiting, oldestMs, ...told }
+    const notLooked = isOpen ? undefined : 'the ledger was not looked at since Redis is back'
+    const own = this.#outbox.why ?? this.#unconfirmed.why
+    const why = this.#connection.why ?? doubt ?? notLooked ?? own
+    const outage = this.#outage.at(why)
+    const { memoryUsed } = this.#connection
+    const figures = { ok: why === undefined, outbox: waiting, oldestMs, memoryUsed }
+    const health = { ...figures, ...told, ...outage }
     return ok && !this.#outbox.isWritable ? { ...health, outboxFault: true } : health
   }
 
   /** Never resolves: a store that does not answer may come back. */
   readonly lost = new Promise<never>(() => {})
 
-  readonly discrepancies = 0
-
-  /** Always 0: Redis keeps no record of earlier contents. */
-  readonly rolledBackRows = 0
+  /** Those that the verification of this gateway has found. */
+  get discrepancies(): number {
+    return this.#maintenance.discrepancies
+  }
 
   get conflicts(): number {
-    return this.#outbox.conflicts
+    return this.#unconfirmed.conflicts
   }
 
   /** Releases the outbox. The records close the connection. */
-  async close(): Promise<void> {
+  async close(patience?: AbortSignal): Promise<void> {
     this.#maintenance.stop()
-    await this.#beat.stop()
-    await this.#outbox.close()
+    try {
+      // Nothing is sent to a ledger without a beat that has agreed.
+      await this.#unconfirmed.close(patience)
+    } finally {
+      await this.#beat.stop()
+    }
   }
 
   /** @throws Unavailable while a settlement is deferred, because its cost is only in this process, and for a ledger in doubt */
   assertOpen(): void {
     if (this.#beat.doubt) throw inDoubt()
-    if (!this.#outbox.ok) throw cannotBook()
+    if ((this.#outbox.why ?? this.#unconfirmed.why) !== undefined) throw cannotBook()
   }
 
   suspect(account: string): void {
@@ -549,12 +578,17 @@ export class RedisLedger implements Ledger {
     const stored = await this.#connection.ask(() => this.#store.hmget(LEDGER, 'id', 'schema'))
     const [id, schema] = stored
     const memory = await this.#connection.ask(() => this.#store.info('memory'))
+    const accounts = await accountsIn(this.#connection)
+    const rows = await this.#connection.askMany(accounts, (account) =>
+      this.#connection.client.xlen(keysOf(account, 'u')[0]!),
+    )
     return {
       ...((id ?? known?.id) && { id: id ?? known!.id }),
       schema: Number(schema ?? SCHEMA),
       engine: 'redis',
       ...(doubt && { doubt }),
       bytes: Number(/used_memory:(\d+)/.exec(memory)?.[1] ?? 0),
+      rows: rows.reduce((sum, count) => sum + Number(count), 0),
     }
   }
 

@@ -1,5 +1,4 @@
 /** The history of accounts in Redis: reads, verifies, exports and folds rows. */
-import { randomUUID } from 'node:crypto'
 import { writeBody } from '../ledger/bookings.ts'
 import { chained } from '../ledger/chain.ts'
 import { paced } from '../ledger/maintenance.ts'
@@ -34,6 +33,7 @@ import { effectsOf, referencesOf } from './bookings.ts'
 import type { ReceiptLookup } from './outbox.ts'
 import { accountPrefix, keysOf, PREFIX, rowsKey, type RedisConnection } from './connection.ts'
 import { toLimits, toLimitsText } from './limits-text.ts'
+import { Lock } from './lock.ts'
 import type { ScriptClient, ScriptReply } from './replies.ts'
 import {
   accountsIn,
@@ -59,22 +59,30 @@ import {
   CounterSums,
   spendName,
   type StoredCounter,
+  type Verification,
+  type Verified,
+  verification,
 } from '../ledger/sums.ts'
 import { countersIn, kindOf } from '../ledger/limit-list.ts'
 
 /** Attempts to read an account during which no row is folded. */
 const ATTEMPTS = 5
-/** Held by the gateway that folds. */
+/** It is held by the gateway that folds. */
 const FOLDING = `${PREFIX}:folding`
 const FOLDING_MS = 60_000
-/** Held by the gateway that has verified, until the next day's turn. */
+/** It is held by the gateway that has verified, until the next day's turn. */
 const VERIFYING = `${PREFIX}:verifying`
 const VERIFYING_MS = 23 * 3_600_000
+
+/** Reads rows in pages. @param after the sequence after which they begin; absent: all */
+type Pages = (after?: number) => AsyncIterable<readonly DatedRow[]>
 
 /** Rows never change, but folding moves some into totals. Every method throws Unavailable while Redis cannot be reached. */
 export class RedisHistory {
   readonly #connection: RedisConnection
   readonly #store: ScriptClient
+  /** What accounts of many rows added up to when this gateway verified them last. */
+  readonly #verified = new Map<string, Verified>()
 
   constructor(connection: RedisConnection) {
     this.#connection = connection
@@ -102,24 +110,41 @@ export class RedisHistory {
 
   /** Calls go on meanwhile: it works a fifth of the time. */
   async verify(account?: string): Promise<readonly Discrepancy[]> {
+    return this.#verify(await this.#accountsOr(account), new Map())
+  }
+
+  /** @param verified what is known of accounts, and then is of these */
+  async #verify(
+    accounts: readonly string[],
+    verified: Map<string, Verified>,
+  ): Promise<readonly Discrepancy[]> {
     const differences: Discrepancy[] = []
     const pause = paced()
-    for (const id of await this.#accountsOr(account)) {
-      const read = (snapshot: Snapshot, pages: AsyncIterable<readonly DatedRow[]>) =>
-        discrepancies(id, snapshot, pages, pause)
-      differences.push(...(await this.#unfolded(id, read)))
+    for (const id of accounts) {
+      const before = verified.get(id)
+      const found = await this.#unfolded(id, (snapshot, pages) =>
+        discrepancies(id, snapshot, pages, pause, before),
+      )
+      differences.push(...found.differences)
+      if (found.verified) verified.set(id, found.verified)
+      else verified.delete(id)
     }
     return differences
   }
 
-  /** Verifies everything, once a day by one of the gateways. @returns undefined where it was another one's turn */
-  async verifyInTurn(): Promise<readonly Discrepancy[] | undefined> {
-    const isMine = () => this.#store.set(VERIFYING, '1', 'PX', VERIFYING_MS, 'NX')
-    if ((await this.#connection.ask(isMine)) !== 'OK') return undefined
+  /**
+   * Verifies everything, once a day by one of the gateways.
+   * @param isWhole whether all rows are read, and not only those after the last time
+   * @returns undefined where it was another one's turn
+   */
+  async verifyInTurn(isWhole: boolean): Promise<readonly Discrepancy[] | undefined> {
+    const lock = new Lock(this.#connection, VERIFYING, VERIFYING_MS)
+    if (!(await lock.take())) return undefined
     try {
-      return await this.verify()
+      if (isWhole) this.#verified.clear()
+      return await this.#verify(await accountsIn(this.#connection), this.#verified)
     } catch (error) {
-      await this.#connection.ask(() => this.#store.del(VERIFYING))
+      await lock.release()
       throw error
     }
   }
@@ -144,8 +169,7 @@ export class RedisHistory {
       yield* inOrder(totals, itemsOf(account, snapshot, this.#pages(account, base)))
       if (n > 0) yield { kind: 'base', account, n, chain, optional: true }
       yield* itemsOf(account, snapshot, this.#pages(account, snapshot.seq, base + 1))
-      for (const { owner, id, window, settled } of countersOf(snapshot.book)) {
-        const reset = resetIn(snapshot.book, id, owner, window)
+      for (const { owner, id, window, settled, reset } of countersOf(snapshot.book)) {
         yield { kind: 'counter', account, owner, id, window, settled, reset }
       }
       yield* keptResets(account, snapshot.book)
@@ -160,27 +184,32 @@ export class RedisHistory {
    */
   async fold(before: Date, now: number, take?: TakeRows): Promise<number> {
     const bounds = foldBounds(before, now)
-    const token = randomUUID()
-    const isMine = () => this.#store.set(FOLDING, token, 'PX', FOLDING_MS, 'NX')
-    if ((await this.#connection.ask(isMine)) !== 'OK') return 0
+    const lock = new Lock(this.#connection, FOLDING, FOLDING_MS)
+    if (!(await lock.take())) return 0
     try {
       let folded = 0
       for (const account of await accountsIn(this.#connection)) {
-        folded += await this.#foldAccount(account, bounds, take)
+        folded += await this.#foldAccount(account, bounds, lock, take)
       }
       return folded
     } finally {
-      await this.#connection.ask(() => this.#store.del(FOLDING))
+      await lock.release()
     }
   }
 
-  async #foldAccount(account: string, bounds: FoldBounds, take?: TakeRows): Promise<number> {
+  async #foldAccount(
+    account: string,
+    bounds: FoldBounds,
+    lock: Lock,
+    take?: TakeRows,
+  ): Promise<number> {
     const [key = ''] = keysOf(account, 'f')
     const pause = paced()
     let folded = 0
     let base = baseIn(account, await this.#connection.ask(() => this.#store.hgetall(key)))
     for await (const page of this.#pages(account, Infinity, base.seq + 1)) {
-      await this.#connection.ask(() => this.#store.pexpire(FOLDING, FOLDING_MS))
+      // Another gateway goes on where this one was away for too long.
+      if (!(await lock.take())) break
       const young = page.findIndex(({ row, day }) => !isFoldable(bounds, row, day))
       const foldable = young < 0 ? page : page.slice(0, young)
       // Bookings stay: those after the last call wait for the next one, unless they fill a page.
@@ -227,7 +256,7 @@ export class RedisHistory {
     return this.#unfolded(account, async (snapshot, pages) => {
       const booked = new Set<RequestId>()
       let rows = 0
-      for await (const page of pages) {
+      for await (const page of pages()) {
         rows += page.length
         for (const { row } of page) {
           if (row.kind === 'usage' && wanted.has(row.request)) booked.add(row.request)
@@ -245,11 +274,12 @@ export class RedisHistory {
   /** Reads an account, again if rows were folded meanwhile. */
   async #unfolded<T>(
     account: string,
-    read: (snapshot: Snapshot, pages: AsyncIterable<readonly DatedRow[]>) => Promise<T>,
+    read: (snapshot: Snapshot, pages: Pages) => Promise<T>,
   ): Promise<T> {
     for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
       const snapshot = await this.#snapshot(account)
-      const result = await read(snapshot, this.#pages(account, snapshot.seq))
+      const pages: Pages = (after = 0) => this.#pages(account, snapshot.seq, after + 1)
+      const result = await read(snapshot, pages)
       if ((await this.#foldedRows(account)) === foldedIn(snapshot)) return result
     }
     throw new Error(`account ${account} was folded ${ATTEMPTS} times while it was read`)
@@ -303,17 +333,21 @@ function foldedIn({ folded }: Snapshot): number {
 
 // Compares the book of an account in Redis with its rows.
 
-/** Sums of a snapshot that differ from those of its rows and running calls. */
+/** Compares the sums of a snapshot with those of its rows and running calls. @param before what is known of the rows */
 async function discrepancies(
   account: string,
-  { book, holds, leases, folded }: Snapshot,
-  pages: AsyncIterable<readonly DatedRow[]>,
+  { book, holds, leases, folded, seq: last }: Snapshot,
+  pages: Pages,
   pause: () => Promise<void>,
-): Promise<Discrepancy[]> {
-  const sums = new Map<string, Pico>()
+  before?: Verified,
+): Promise<Verification> {
+  const base = baseIn(account, folded).seq
+  // Where rows after those that are known were folded, their totals cannot be told from others.
+  const known = before && base <= before.seq && before.seq <= last ? before : undefined
+  const sums = new Map(known?.sums)
   const days = [...totalsIn(folded)].map(({ day }) => day).sort()
-  const counters = new CounterSums(countersOf(book), days.at(-1) ?? '')
-  for await (const page of pages) {
+  const counters = new CounterSums(countersOf(book), days.at(-1) ?? '', known?.counters)
+  for await (const page of pages(known?.seq)) {
     for (const { row, day } of page) {
       addCost(sums, { ...row, day, team: row.usage?.team })
       const { seq, key, cost, usage } = row
@@ -321,7 +355,11 @@ async function discrepancies(
     }
     await pause()
   }
-  for (const total of totalsIn(folded)) addCost(sums, { kind: 'usage', ...total })
+  if (!known) for (const total of totalsIn(folded)) addCost(sums, { kind: 'usage', ...total })
+  const stored = [...storedIn(book)]
+  // The book has dropped the others.
+  const kept = new Map(stored.map(([what]) => [what, sums.get(what) ?? 0n]))
+  const verified = { seq: last, rows: last - base, sums: kept, counters: counters.all }
   for (const member of leases) {
     const parts = holds[member]?.split('|') ?? []
     const [amount = '', day = '', , , ceiling = 0, , counted, ...tokens] = parts
@@ -331,7 +369,7 @@ async function discrepancies(
     const [expected = 1n, most = 1n] = tokens.map(BigInt)
     for (const { of, id, window } of countersIn(counted)) {
       const owner = counterOwner(of, lease)
-      if (book[`qw:${id}:${owner}`] !== window) continue
+      if (readCounter(book[`q:${id}:${owner}`])?.window !== window) continue
       const { unit } = kindOf(id)
       const reserved =
         unit === 'usd'
@@ -344,32 +382,44 @@ async function discrepancies(
       addTo(sums, `ceilings, ${name}`, reserved[1]!)
     }
   }
-  return [...compareSums(account, storedIn(book), sums), ...counters.differences(account)]
+  const differences = [...compareSums(account, stored, sums), ...counters.differences(account)]
+  return verification(differences, verified)
+}
+
+interface BookCounter extends StoredCounter {
+  readonly held: bigint
+  readonly ceilings: bigint
+  readonly reset: bigint
+}
+
+/** Reads a counter, see `script-limits.ts`; undefined for one of which nothing was counted yet. */
+function readCounter(text = '') {
+  const [since, window, ...amounts] = text.split(',')
+  if (!window) return undefined
+  const [settled = 0n, held = 0n, ceilings = 0n, reset = 0n] = amounts.map(BigInt)
+  return { since: Number(since), window, settled, held, ceilings, reset }
 }
 
 /** The counters of a book. */
-function countersOf(book: Snapshot['book']): StoredCounter[] {
-  return Object.entries(book).flatMap(([field, window]) => {
-    if (!field.startsWith('qw:')) return []
-    const [, id = '', ...owner] = field.split(':')
-    const of = owner.join(':')
-    const at = (prefix: string) => book[`${prefix}:${id}:${of}`] ?? '0'
-    return [{ owner: of, id, window, settled: BigInt(at('qs')), since: Number(at('q0')) }]
+function countersOf(book: Snapshot['book']): BookCounter[] {
+  return Object.entries(book).flatMap(([field, text]) => {
+    const counter = field.startsWith('q:') && readCounter(text)
+    return counter ? [{ ...nameIn(field), ...counter }] : []
   })
 }
 
-function resetIn(book: Snapshot['book'], id: string, owner: string, window: string): bigint {
-  const [of, amount = '0'] = (book[`qb:${id}:${owner}`] ?? '').split(',')
-  return of === window ? BigInt(amount) : 0n
+/** @param field `<kind>:<id of the limit>:<owner>` */
+function nameIn(field: string): { readonly id: string; readonly owner: string } {
+  const [, id = '', ...owner] = field.split(':')
+  return { id, owner: owner.join(':') }
 }
 
 /** Resets of limits without a counter. */
 function* keptResets(account: string, book: Snapshot['book']): Generator<CounterItem> {
   for (const [field, text] of Object.entries(book)) {
-    if (!field.startsWith('qb:') || `qw${field.slice(2)}` in book) continue
-    const [, id = '', ...owner] = field.split(':')
+    if (!field.startsWith('qb:')) continue
     const [window = '', amount = '0'] = text.split(',')
-    const of = { owner: owner.join(':'), id, window }
+    const of = { ...nameIn(field), window }
     yield { kind: 'counter', account, ...of, settled: 0n, reset: BigInt(amount) }
   }
 }
@@ -381,17 +431,17 @@ function* storedIn(book: Snapshot['book']): Generator<readonly [what: string, am
   yield ['held', sum('bal') - sum('avail')]
   yield ['ceilings', sum('ceil')]
   yield ['paid in', sum('in')]
+  for (const { owner, id, window, held, ceilings } of countersOf(book)) {
+    const name = counterName(owner, id, window)
+    yield [`held, ${name}`, held]
+    yield [`ceilings, ${name}`, ceilings]
+  }
   for (const field of Object.keys(book)) {
     const [kind = '', window = ''] = field.split(':', 2)
     const owner = field.slice(kind.length + 1)
     const key = owner.slice(window.length + 1)
     if (kind === 'n') yield [`calls of key ${owner}`, sum(field)]
     if (kind === 'm') yield [`ceilings of key ${owner}`, sum(field)]
-    if (kind === 'qw') {
-      const name = counterName(key, window, book[field]!)
-      yield [`held, ${name}`, sum(`qc:${owner}`) - sum(`qs:${owner}`)]
-      yield [`ceilings, ${name}`, sum(`qm:${owner}`)]
-    }
     if (kind !== 's' && kind !== 'c') continue
     const spend = spendName(key, window === 'L' ? 'lifetime' : window)
     const settled = sum(`s:${window}:${key}`)

@@ -2,7 +2,7 @@
 import { SCHEMA, type KeyLimits } from '../ledger/ledger.ts'
 import { readList, writeList } from '../ledger/limit-list.ts'
 
-/** Above every revision: these are counted up, or are ms since epoch. */
+/** A number above every revision: these are counted up, or are ms since epoch. */
 const REVISIONS = 100_000_000_000_000
 export const LIFT = SCHEMA * REVISIONS
 
@@ -16,9 +16,9 @@ export function liftedRevision(revision: number): number {
 
 /** Limits as a book stores them, `<revision>|<disabled>|<expiresAt>|<rpm>|<concurrency>|<list>`; {@link toLimits} reads them. */
 export function toLimitsText(limits: KeyLimits, revision: number): string {
-  const { disabled, expiresAt = '', rpm = '', concurrency = '', counted } = limits
+  const { disabled, expiresAt = '', rpm = '', concurrency = '' } = limits
   const members = [liftedRevision(revision), disabled ? 1 : 0, expiresAt, rpm, concurrency]
-  return [...members, writeList(counted)].join('|')
+  return [...members, writeList(limits)].join('|')
 }
 
 /** The text of {@link toLimitsText} for a text of schema 8, `<revision>|…|<scope>|<amount>`; undefined for any other. */

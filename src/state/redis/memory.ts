@@ -61,7 +61,7 @@ export class Memory {
   }
 }
 
-/** Undefined for a file that is missing or damaged: the gateway then knows nothing of a ledger. */
+/** It is undefined for a file that is missing or damaged: the gateway then knows nothing of a ledger. */
 function read(path: string): { name: string; known: Known | undefined } | undefined {
   let value: unknown
   try {

@@ -1,16 +1,15 @@
 /**
- * Delivers settlements to Redis, which may be unreachable, or may lose recent writes in a failover. A settlement that Redis
- * does not confirm in time goes to a local file and is sent when Redis is back. A confirmed one stays in memory for two minutes
- * and is sent again whenever another server may have become primary. Receipts make repetition harmless.
+ * What Redis may lack, because it was unreachable or has lost recent writes in a failover. Settlements that it does not confirm in time
+ * are in a local file, which is sent when Redis is back. A confirmed one stays in memory for two minutes and is sent again whenever
+ * another server may have become primary. Receipts make repetition harmless.
  */
 import { mkdirSync, readdirSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { UnbookedSettlements } from '../../errors/errors.ts'
 import { formatPico, type Pico } from '../../money/money.ts'
-import { DeferredSettlements, unbookedLine } from '../ledger/deferred.ts'
-import type { Lease, Log, RequestId, Settled, Settlement } from '../ledger/ledger.ts'
+import type { Log, RequestId, Settled, Settlement } from '../ledger/ledger.ts'
+import { unbookedLine } from '../ledger/unconfirmed.ts'
 import { createFile, lockFile, transact } from '../sqlite/file.ts'
 import { Reserve, RESERVE_USED } from '../sqlite/folder.ts'
 
@@ -32,7 +31,9 @@ interface OutboxOptions {
   readonly ledger: () => string | undefined
   /** Whether the present ledger was accepted in the place of another one. */
   readonly wasIts: (ledger: string) => Promise<boolean>
-  /** Called where Redis had lost confirmed bookings, which are booked again. */
+  /** It is called with each settlement of the file that is booked. */
+  readonly booked: (settlement: Settlement, settled: Settled) => void
+  /** It is called where Redis had lost confirmed bookings, which are booked again. */
   readonly replayed: (bookings: number) => void
   readonly log: Log
 }
@@ -54,19 +55,15 @@ interface Confirmed {
   readonly cost?: Pico
 }
 
-const SETTLE_MS = 500
 const REPLAY_MS = 2000
 const BATCH = 200
-/** Longer than a failover takes, and longer than an append-only file lags behind. */
+/** A time longer than a failover takes, and longer than an append-only file lags behind. */
 const REMEMBERED_MS = 120_000
-const RETRY_MS = 1000
-const ALARM_MS = 60_000
 
 export class Outbox {
   readonly #options: OutboxOptions
   readonly #file: OutboxFile
   readonly #log: Log
-  readonly #deferred: DeferredSettlements
   /** Confirmed bookings, oldest first; settlements by {@link receiptOf}. */
   readonly #confirmed = new Map<string | Booking, Confirmed>()
   /** Whether the file may hold settlements. */
@@ -82,47 +79,39 @@ export class Outbox {
   #wasWritable = true
   /** Whether Redis may have lost confirmed bookings. */
   #resendConfirmed = false
-  #replay: Promise<void> | undefined
   #lastLedger: string | null = null
-  #alarmAt = -Infinity
-  readonly #timer: NodeJS.Timeout
 
   constructor(options: OutboxOptions) {
     this.#options = options
     this.#file = options.file
     this.#log = options.log
-    this.#deferred = new DeferredSettlements(options.log)
     this.#file.enter(options.gateway)
     const { quarantined } = this.#file.summary()
     if (quarantined > 0) this.#reportQuarantine(quarantined)
-    this.#timer = setInterval(() => this.#tick(), RETRY_MS)
-    this.#timer.unref()
   }
 
-  /**
-   * Resolves when Redis has confirmed, or when the settlement is on the local disk, with a balance of 0n because it is unknown.
-   * When neither can store it, the settlement is deferred.
-   */
-  async settle(settlement: Settlement): Promise<Settled> {
-    if (!this.#deferred.accepts(settlement)) {
-      return { state: 'deferred', cost: settlement.cost, balance: 0n }
-    }
-    this.#deferred.trying(settlement)
+  /** Books a settlement in Redis. Rejects unless Redis confirms by the deadline. */
+  async book(settlement: Settlement, deadlineMs: number): Promise<Settled> {
+    const { send } = this.#options
+    const settled = await send(settlement, deadlineMs)
+    const { cost } = settled
+    const booking = () => send({ ...settlement, cost }, REPLAY_MS)
+    this.#keep(receiptOf(settlement), { booking, at: performance.now(), cost })
+    return settled
+  }
+
+  /** Stores a settlement in the file, unless Redis has confirmed it before. @returns the first cost. @throws the error of the disk */
+  async append(settlement: Settlement): Promise<Pico> {
+    const confirmed = this.#confirmed.get(receiptOf(settlement))?.cost
+    if (confirmed !== undefined) return confirmed
     try {
-      return await this.#book(settlement, SETTLE_MS)
-    } catch {
-      const due = this.#deferred.get(settlement.request) ?? settlement
-      const cost = this.#confirmed.get(receiptOf(settlement))?.cost
-      if (cost === undefined) return this.#append(due)
-      // The first answer stands, and is sent again when Redis is back.
-      return this.#deferred.booked(due, { state: 'duplicate', cost, balance: 0n })
+      const cost = await this.#file.append(settlement, this.#ledger)
+      this.#pending = true
+      return cost
+    } catch (error) {
+      const { message } = error as Error
+      throw new Error(`${this.#file.path} cannot be written: ${message}`, { cause: error })
     }
-  }
-
-  /** See {@link Ledger.waive}. */
-  waive(lease: Lease): Settled {
-    const answer = this.#deferred.waive(lease)
-    return 'state' in answer ? answer : { state: 'deferred', cost: answer.cost, balance: 0n }
   }
 
   /** Keeps a confirmed booking, which has to be idempotent. */
@@ -139,10 +128,9 @@ export class Outbox {
     }
   }
 
-  /** Sends everything that Redis may lack. Called when it is back, or when another server may have become primary. */
-  replay(): void {
+  /** Has the next {@link deliver} send confirmed bookings again: Redis is back, or another server may have become primary. */
+  mayLack(): void {
     this.#resendConfirmed = true
-    void this.#send()
   }
 
   /** Settlements that an operator has to decide about, oldest first. */
@@ -172,9 +160,10 @@ export class Outbox {
     return this.#file.quarantined().find(({ settlement }) => settlement.request === request)
   }
 
-  /** Whether every settlement so far is durable, and running calls could be charged without Redis. */
-  get ok(): boolean {
-    return this.#deferred.size === 0 && this.isWritable
+  /** Why running calls could not be charged without Redis. */
+  get why(): string | undefined {
+    const { fault, path } = this.#file
+    return fault === undefined ? undefined : `${path} cannot be written: ${fault}`
   }
 
   /** Whether its file could be written at the last look. */
@@ -182,17 +171,10 @@ export class Outbox {
     return this.#file.fault === undefined
   }
 
-  /** See {@link Ledger.conflicts}. */
-  get conflicts(): number {
-    return this.#deferred.conflicts
-  }
-
-  /** Settlements that Redis has not confirmed, deferred ones included. */
+  /** Settlements in the file, quarantined ones left out, and the age of the oldest. */
   health(): { readonly waiting: number; readonly oldestMs: number } {
     const { waiting, oldest } = this.#inFile()
-    const { size, oldestMs } = this.#deferred
-    const onDiskMs = oldest === null ? 0 : Math.max(0, Date.now() - oldest)
-    return { waiting: waiting + size, oldestMs: Math.max(onDiskMs, oldestMs) }
+    return { waiting, oldestMs: oldest === null ? 0 : Math.max(0, Date.now() - oldest) }
   }
 
   /** Summary of the file; the last one read while it cannot be read. */
@@ -208,23 +190,20 @@ export class Outbox {
     return this.#lastSummary
   }
 
-  /**
-   * Sends the file and deferred settlements once more, and reports what is left of the file.
-   * @throws UnbookedSettlements where a settlement is in no store, and in no file that stays
-   */
-  async close(): Promise<void> {
-    clearInterval(this.#timer)
-    await Promise.all([this.#replay, this.#look])
+  /** Whether there is something to send. What belongs to another ledger stays in the file. */
+  get isWaiting(): boolean {
+    const ledger = this.#ledger
+    return this.#pending && (ledger === null || this.#file.page(ledger, 0, 1).length > 0)
+  }
+
+  /** Releases the file, and reports what it still has; the next process that opens it sends the rest. */
+  async close(isAll: boolean): Promise<number> {
     try {
-      if (this.#pending) await this.#send()
-      await this.#sendDeferred()
-      await this.#reportOwn()
-      const lost = this.#reportLeft()
-      this.#deferred.close()
-      if (lost > 0) throw new UnbookedSettlements(lost)
+      await this.#look
+      if (isAll) await this.#reportOwn()
+      return this.#reportLeft()
     } finally {
       this.#file.close()
-      // The next process that opens the file sends the rest.
       this.#pending = false
     }
   }
@@ -249,59 +228,8 @@ export class Outbox {
     return (this.#lastLedger = this.#options.ledger() ?? this.#lastLedger)
   }
 
-  async #book(settlement: Settlement, deadlineMs: number): Promise<Settled> {
-    const { send } = this.#options
-    const settled = await send(settlement, deadlineMs)
-    const { cost } = settled
-    const booking = () => send({ ...settlement, cost }, REPLAY_MS)
-    this.#keep(receiptOf(settlement), { booking, at: performance.now(), cost })
-    return this.#deferred.booked(settlement, settled)
-  }
-
-  /** Stores a settlement in the file, or keeps it in memory where the file cannot be written. */
-  async #append(settlement: Settlement): Promise<Settled> {
-    try {
-      const cost = await this.#file.append(settlement, this.#ledger)
-      this.#pending = true
-      return this.#deferred.booked(settlement, { state: 'charged', cost, balance: 0n })
-    } catch (error) {
-      if (this.#deferred.size === 0) {
-        const where = this.#file.path
-        this.#log.error(
-          `${where} cannot be written, and Redis has not confirmed; no calls are admitted until one of them can`,
-          error,
-        )
-      }
-      return this.#deferred.keep(settlement)
-    }
-  }
-
-  /** Stores deferred settlements, oldest first, up to the first that cannot be stored. */
-  async #sendDeferred(): Promise<void> {
-    let booked = 0
-    for (const { request } of this.#deferred) {
-      const settlement = this.#deferred.get(request)
-      if (!settlement) continue
-      try {
-        await this.#book(settlement, REPLAY_MS)
-      } catch {
-        const { state } = await this.#append(this.#deferred.get(request) ?? settlement)
-        if (state === 'deferred') break
-      }
-      booked++
-    }
-    if (booked > 0) this.#log.info(`${booked} deferred settlements are stored`)
-  }
-
-  #tick(): void {
-    if (this.#pending || this.#resendConfirmed || this.#deferred.size > 0) void this.#send()
+  look(): void {
     this.#look ??= this.#lookAtFile().finally(() => (this.#look = undefined))
-    const { waiting, oldestMs } = this.health()
-    const now = performance.now()
-    if (oldestMs < ALARM_MS || now - this.#alarmAt < ALARM_MS) return
-    this.#alarmAt = now
-    const seconds = Math.round(oldestMs / 1000)
-    this.#log.error(`${waiting} settlements wait for Redis, the oldest for ${seconds} s`)
   }
 
   async #lookAtFile(): Promise<void> {
@@ -313,16 +241,8 @@ export class Outbox {
     else this.#log.error(`${path} cannot be written, no calls are admitted until it can: ${fault}`)
   }
 
-  /** Sends the file, once at a time; later settlements wait for the next tick. */
-  #send(): Promise<void> {
-    this.#replay ??= this.#sendAll()
-      .catch((error: unknown) => this.#log.error('replaying the outbox failed', error))
-      .finally(() => (this.#replay = undefined))
-    return this.#replay
-  }
-
-  async #sendAll(): Promise<void> {
-    await this.#sendDeferred()
+  /** Sends everything that Redis may lack. */
+  async deliver(): Promise<void> {
     const ledger = this.#options.ledger()
     if (ledger === undefined) return
     if (this.#pending) {
@@ -367,7 +287,7 @@ export class Outbox {
     const { gateway, tellBooked } = this.#options
     if (!this.#file.isOpen) return
     const { waiting, quarantined } = this.#file.summary()
-    if (waiting + quarantined + this.#deferred.size > 0) return
+    if (waiting + quarantined > 0) return
     await tellBooked(gateway).then(
       () => this.#file.forget(gateway),
       () => undefined,
@@ -385,7 +305,7 @@ export class Outbox {
         const lookUp = await lookUps.get(seq)
         if (lookUp?.booked.has(settlement.request)) return void done.push(seq)
         if (lookUp?.unclear.has(settlement.request)) return void unclear.push(seq)
-        await this.#book(settlement, REPLAY_MS)
+        this.#options.booked(settlement, await this.book(settlement, REPLAY_MS))
         done.push(seq)
       }),
     )
@@ -454,7 +374,7 @@ function receiptOf({ account, request }: Settlement): string {
 // admitted, and once per turn of the event loop.
 
 interface PendingSettlement {
-  /** Ascending in the order of arrival. */
+  /** Its value ascends in the order of arrival. */
   readonly seq: number
   /** When it was written to the file, ms since epoch. */
   readonly at: number

@@ -54,13 +54,15 @@ export class RedisRecords extends StoredRecords {
   override async create(key: string, value: object, { ttlSeconds }: Life = {}): Promise<boolean> {
     checkRecord(key, value)
     const [name, text] = [nameOf(key), JSON.stringify(value)]
-    const done = await this.#ask((client) =>
-      ttlSeconds === undefined
-        ? client.set(name, text, 'NX')
-        : client.set(name, text, 'EX', ttlSeconds, 'NX'),
-    )
-    if (done === 'OK') this.#note(key)
-    return done === 'OK'
+    const isMade = await this.#compete(name, text, async (client) => {
+      const done =
+        ttlSeconds === undefined
+          ? await client.set(name, text, 'NX')
+          : await client.set(name, text, 'EX', ttlSeconds, 'NX')
+      return done === 'OK'
+    })
+    if (isMade) this.#note(key)
+    return isMade
   }
 
   override async replace(
@@ -72,8 +74,11 @@ export class RedisRecords extends StoredRecords {
     checkRecord(key, value)
     const args = [JSON.stringify(value), String(revision)]
     if (ttlSeconds !== undefined) args.push(String(ttlSeconds))
-    const [done] = await this.#ask((client) => client.replace(nameOf(key), ...args))
-    return done === '1'
+    const name = nameOf(key)
+    return this.#compete(name, args[0]!, async (client) => {
+      const [done] = await client.replace(name, ...args)
+      return done === '1'
+    })
   }
 
   override async del(key: string): Promise<boolean> {
@@ -129,6 +134,20 @@ export class RedisRecords extends StoredRecords {
     this.#made(key, () =>
       this.#ask(async (client) => Number(await client.exists(nameOf(key))) === 1),
     )
+  }
+
+  /** Sends a write of which one process succeeds. Sent again after a lost connection, it may find what it has stored itself. */
+  #compete(
+    name: string,
+    text: string,
+    send: (client: ScriptClient) => Promise<boolean>,
+  ): Promise<boolean> {
+    let isAgain = false
+    return this.#ask(async (client) => {
+      const wasSent = isAgain
+      isAgain = true
+      return (await send(client)) || (wasSent && (await client.get(name)) === text)
+    })
   }
 
   #ask<T>(send: (client: ScriptClient) => Promise<T>): Promise<T> {

@@ -3,13 +3,13 @@
  * hash `gw:ledger`, with the identity of the ledger; without it the schema is 8. Releases from before it do not know the number: every
  * key is stale to them, because revisions are stored above theirs (`liftedRevision`).
  */
-import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigError } from '../../errors/errors.ts'
 import { randomId } from '../ids.ts'
 import { ACCOUNT, SCHEMA, type Log } from '../ledger/ledger.ts'
 import { batchesOf, keysOf, PREFIX, type RedisConnection } from './connection.ts'
 import { liftedLimits } from './limits-text.ts'
+import { Lock } from './lock.ts'
 import type { ScriptClient } from './replies.ts'
 import type { RedisRecords } from './records.ts'
 import { accountsIn } from './rows.ts'
@@ -18,7 +18,7 @@ import { accountsIn } from './rows.ts'
 export const LEDGER = `${PREFIX}:ledger`
 /** Where releases of schema 8 have the identity. */
 const OLD_IDENTITY = `${PREFIX}:identity`
-/** Held by the gateway that moves the ledger. */
+/** It is held by the gateway that moves the ledger. */
 const MOVING = `${PREFIX}:moving`
 const MOVING_MS = 15_000
 const FIRST_SCHEMA = 8
@@ -29,14 +29,12 @@ const POLL_MS = 100
  * @throws ConfigError for a ledger of a newer schema; Unavailable while Redis does not answer, or refuses
  */
 export async function openSchema(connection: RedisConnection, log: Log): Promise<void> {
-  const { client } = connection
-  const token = randomUUID()
+  const lock = new Lock(connection, MOVING, MOVING_MS)
   for (;;) {
     const schema = await readSchema(connection)
     if (schema > SCHEMA) throw newer(schema)
     if (schema === SCHEMA) return
-    const isMine = () => client.set(MOVING, token, 'PX', MOVING_MS, 'NX')
-    if ((await connection.ask(isMine)) === 'OK') return move(connection, log, schema)
+    if (await lock.take()) return move(connection, lock, log, schema)
     await sleep(POLL_MS)
   }
 }
@@ -53,21 +51,26 @@ export function newer(schema: number): ConfigError {
   return new ConfigError('the configuration', [{ path: 'state.url', message }])
 }
 
-async function move(connection: RedisConnection, log: Log, from: number): Promise<void> {
+async function move(
+  connection: RedisConnection,
+  lock: Lock,
+  log: Log,
+  from: number,
+): Promise<void> {
   const store = connection.client as ScriptClient
   const accounts = await accountsIn(connection)
   if (accounts.length > 0) {
     log.info(`the ledger of ${accounts.length} accounts is moved from schema ${from} to ${SCHEMA}`)
   }
   for (const batch of batchesOf(accounts)) {
-    await connection.ask(() => store.pexpire(MOVING, MOVING_MS))
+    await lock.take()
     await connection.askMany(batch, (account) => store.lift(...keysOf(account, 'book', 't')))
   }
   const known = await connection.ask(() => store.get(OLD_IDENTITY))
   await connection.ask(() => store.hsetnx(LEDGER, 'id', known ?? randomId('ledger_')))
   await connection.ask(() => store.hsetnx(LEDGER, 'epoch', '0'))
   await connection.ask(() => store.hset(LEDGER, 'schema', String(SCHEMA)))
-  await connection.ask(() => store.del(MOVING))
+  await lock.release()
 }
 
 type ChangedRecords = Pick<RedisRecords, 'changesSince' | 'get'>

@@ -5,7 +5,7 @@ import { STANDING } from './script-limits.ts'
 /** @see {@link Ledger.hold}. Argument `near` is the number of ceilings below which a call is tight. */
 export const HOLD = `
 local member, at, amount, ceiling = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local near, share, most, free = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local near, share, greatest, free = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local model, tokens, tokenCeiling, tierDay = ARGV[9], ARGV[10], ARGV[11], ARGV[12]
 local replaces = ARGV[13] == '1'
 local minutes = minutesOf(ARGV[14], ARGV[15], ARGV[16])
@@ -31,7 +31,9 @@ if not paid and free ~= '1' then return { 'tier' } end
 local all, limits = {}, {}
 local owner = { [owners[1]] = 'key', ['${ACCOUNT}'] = 'account' }
 for _, of in ipairs(owners) do addLimits(all, owner[of] or 'team', of, model) end
-if not paid and tierDay ~= '' then all[#all + 1] = newLimit('tier', '${TIER}', 'requests.day', tierDay) end
+if not paid and tierDay ~= '' then
+  all[#all + 1] = newLimit('tier', '${TIER}', 'requests.day', 'requests', 'day', tierDay, tierDay)
+end
 -- Nothing is charged on the free tier, so limits of money stand still there.
 for _, one in ipairs(all) do if paid or one.unit ~= 'usd' then limits[#limits + 1] = one end end
 loadCounters(limits)
@@ -48,26 +50,29 @@ if known then
   usd, pico = split(before.ceiling)
   add('ceil', -usd, -pico)
   for i = 1, #owners - 1 do add('m:' .. owners[i], -usd, -pico) end
-  giveBack(owners, before)
+  move(owners, before.counted, before)
 end
 
-local amounts = { usd = { amount, ceiling }, tokens = { tokens, tokenCeiling } }
+local expected = { usd = amount, tokens = tokens }
+local most = { usd = ceiling, tokens = tokenCeiling }
 local function later(last, one)
   if not last or one.ends > last.ends then return one end
   return last
 end
 
 local function refusal(why, by, one)
-  local usd, pico = one.usedUsd, one.usedPico
-  if one.unit == 'requests' or one.unit == 'concurrent' then usd, pico = usd + one.heldUsd, pico + one.heldPico end
+  local usd, pico = usedOf(one)
+  if one.unit == 'requests' or one.unit == 'concurrent' then
+    local heldUsd, heldPico = split(one.held)
+    usd, pico = usd + heldUsd, pico + heldPico
+  end
   return { why, by, one.owner, one.id, one.value, join(usd, pico), one.current, one.models, one.raisedUntil, now }
 end
 
 local terminal, spent
 for _, one in ipairs(limits) do
   stand(one)
-  local wanted = amounts[one.unit] or { '1', '1' }
-  one.amount, one.ceiling = wanted[1], wanted[2]
+  one.amount, one.ceiling = expected[one.unit] or '1', most[one.unit] or '1'
   local usd, pico = one.unsettledUsd, one.unsettledPico
   if one.unit == 'requests' then usd, pico = one.leftUsd, one.leftPico end
   if covers(-usd, -pico) then
@@ -79,14 +84,20 @@ for _, one in ipairs(limits) do
   end
 end
 if terminal then return refusal('limit', '', terminal) end
-local balanceUsd, balancePico = split(fields.bal)
+local creditUsd, creditPico = split(string.match(fields['l:${ACCOUNT}'] or '', '[|;]credit,(%d+)'))
+-- The balance, and what is available of it, with the credit limit.
+local function withCredit(sum)
+  local usd, pico = split(sum)
+  return usd + creditUsd, pico + creditPico
+end
+local balanceUsd, balancePico = withCredit(fields.bal)
 if paid and covers(-balanceUsd, -balancePico) then return { 'credits' } end
 if spent then return refusal('limit', '', spent) end
 
 local amountUsd, amountPico = split(amount)
 local ceilingUsd, ceilingPico = split(ceiling)
-local availableUsd, availablePico = split(fields.avail)
-local mostUsd, mostPico = split(most)
+local availableUsd, availablePico = withCredit(fields.avail)
+local mostUsd, mostPico = split(greatest)
 
 -- The share of a sum.
 local function shareOf(sum)
@@ -102,7 +113,7 @@ end
 
 -- Which condition of a limit makes the call wait for others. A call waits for nothing where nothing else is reserved.
 local function waitsAt(one)
-  if one.ceiling == '0' or (one.running or '0') == '0' or one.unit == 'requests' then return end
+  if one.ceiling == '0' or one.running == '0' or one.unit == 'requests' then return end
   local usd, pico = split(one.amount)
   local fits = covers(one.leftUsd - usd, one.leftPico - pico)
   if one.unit == 'concurrent' then return not fits and 'concurrency' or nil end
@@ -148,12 +159,8 @@ local entries, rate = {}, nil
 local letters = { key = 'k', team = 't', account = 'a', tier = 'f' }
 for _, one in ipairs(limits) do
   if one.own then
-    if not one.open then
-      set('qw:' .. one.name, one.current)
-      for _, field in ipairs({ 'qs:', 'qc:', 'qm:' }) do set(field .. one.name, '0') end
-    end
-    add('qc:' .. one.name, split(one.amount))
-    add('qm:' .. one.name, split(one.ceiling))
+    local held, ceilings = plus(one.held, one.amount, 1), plus(one.running, one.ceiling, 1)
+    setCounter(one.name, one.since, one.current, one.settled, held, ceilings, one.reset)
     entries[#entries + 1] = letters[one.owner] .. ':' .. one.id .. '@' .. one.current
     if one.id == 'tokens.minute' then
       local usd, pico = split(one.amount)
@@ -203,7 +210,9 @@ local usd, pico = split(difference)
 add('avail', -usd, -pico)
 addSpend(owners, day, 0, 0, usd, pico)
 eachCounter(owners, counted, function(name, window, head)
-  if head == 'cap' and fields['qw:' .. name] == window then add('qc:' .. name, usd, pico) end
+  local since, present, settled, committed, ceilings, reset = readCounter(name)
+  if head ~= 'cap' or present ~= window then return end
+  setCounter(name, since, window, settled, plus(committed, difference, 1), ceilings, reset)
 end)
 save()
 `

@@ -1,7 +1,8 @@
 /**
- * Lua for counted limits: those of a book that apply to a call, as they stand, and what running and settled calls count. The fields of
- * a counter of an owner are `q0:<id>:<owner>` (the last row before it was set), `qw` (its window), `qs` (settled), `qc` (committed:
- * settled and held), `qm` (ceilings), and `qb` (`<window>,<amount>`: what resets took off), each with the same ending.
+ * Lua for counted limits: those of a book that apply to a call, as they stand, and what running and settled calls count. The field
+ * `q:<id>:<owner>` is a counter, `<since>,<window>,<settled>,<held>,<ceilings>,<reset>`: the last row before its limit was set, and in its
+ * window what is settled, held, the ceilings of what is held, and what resets took off. A limit that counts by a sum that every owner has
+ * is without a counter: `qb:<id>:<owner>`, `<window>,<amount>`, is what resets took off.
  */
 import { ACCOUNT, TIER } from '../ledger/ledger.ts'
 
@@ -22,49 +23,63 @@ local function ownersOf(member)
   return { key, '@team:' .. team, '${ACCOUNT}' }
 end
 
+local function readCounter(name)
+  return string.match(fields[name] or '', '^(.-),(.-),(.-),(.-),(.-),(.*)$')
+end
+
+local function setCounter(name, since, window, settled, held, ceilings, reset)
+  set(name, since .. ',' .. window .. ',' .. settled .. ',' .. held .. ',' .. ceilings .. ',' .. reset)
+end
+
+-- Calls with the field of each counter that a hold has named, the window, and what its limit counts.
 local function eachCounter(owners, counted, visit)
-  for letter, id, window in string.gmatch(counted or '', '(%a):([^@,]+)@([^,]+)') do
-    local of = owners[1]
-    if letter == 't' then of = owners[2] elseif letter == 'a' then of = '${ACCOUNT}' elseif letter == 'f' then of = '${TIER}' end
-    visit(id .. ':' .. of, window, string.match(id, '^%a+'))
+  local names = { k = owners[1], t = owners[2], a = '${ACCOUNT}', f = '${TIER}' }
+  for letter, id, head, window in string.gmatch(counted or '', '(%a):((%a+)[^@,]*)@([^,]+)') do
+    visit('q:' .. id .. ':' .. names[letter], window, head)
   end
 end
 
 local function nameCounters(names, owners, counted)
-  eachCounter(owners, counted, function(name)
-    for _, field in ipairs({ 'q0:', 'qw:', 'qs:', 'qc:', 'qm:' }) do names[#names + 1] = field .. name end
-  end)
+  eachCounter(owners, counted, function(name) names[#names + 1] = name end)
 end
 
--- Of the amounts of a call, the one that a limit counts.
-local function amountFor(head, usd, tokens, others)
-  if head == 'cap' then return split(usd) elseif head == 'tokens' then return split(tokens) end
-  return split(others)
+-- A sum with an amount added, or taken off. Numbers of 15 digits are exact.
+local function plus(sum, amount, sign)
+  if amount == '0' then return sum end
+  if #sum < 16 and #amount < 16 then return text(tonumber(sum) + sign * tonumber(amount)) end
+  local usd, pico = split(sum)
+  local moreUsd, morePico = split(amount)
+  return join(usd + sign * moreUsd, pico + sign * morePico)
 end
 
-local function giveBack(owners, released)
-  eachCounter(owners, released.counted, function(name, window, head)
-    if fields['qw:' .. name] ~= window then return end
-    local usd, pico = amountFor(head, released.amount, released.tokens, '1')
-    add('qc:' .. name, -usd, -pico)
-    usd, pico = amountFor(head, released.ceiling, released.tokenCeiling, '1')
-    add('qm:' .. name, -usd, -pico)
-  end)
-end
-
-local function countIn(owners, cost, counts)
-  eachCounter(owners, counts.counted, function(name, window, head)
-    if not fields['q0:' .. name] and not string.find(name, ':${TIER}', 1, true) then return end
-    local usd, pico = amountFor(head, cost, counts.tokens, head == 'concurrency' and '0' or counts.requests)
-    local present = fields['qw:' .. name]
+-- Gives back what a call has held in counters, and adds what it counts. Every limit but those of amounts counts calls.
+-- @param released what release has returned, if anything. @param counts amounts by what a limit counts, of a settled call
+local function move(owners, counted, released, counts)
+  local expected = released and { cap = released.amount, tokens = released.tokens }
+  local most = released and { cap = released.ceiling, tokens = released.tokenCeiling }
+  eachCounter(owners, counted, function(name, window, head)
+    local since, present, settled, held, ceilings, reset = readCounter(name)
+    if not since and counts and string.find(name, ':${TIER}', 1, true) then since, present = '0', '' end
+    if not since then return end
     if present ~= window then
-      if present and (window == '-' or tonumber(window) <= tonumber(present)) then return end
-      set('qw:' .. name, window)
-      for _, field in ipairs({ 'qs:', 'qc:', 'qm:' }) do set(field .. name, '0') end
+      local isNewer = present == '' or (window ~= '-' and tonumber(window) > tonumber(present))
+      if not counts or not isNewer then return end
+      settled, held, ceilings, reset = '0', '0', '0', '0'
+    elseif released then
+      held = plus(held, expected[head] or '1', -1)
+      ceilings = plus(ceilings, most[head] or '1', -1)
     end
-    add('qs:' .. name, usd, pico)
-    add('qc:' .. name, usd, pico)
+    if counts then settled = plus(settled, counts[head], 1) end
+    setCounter(name, since, window, settled, held, ceilings, reset)
   end)
+end
+
+local function moveCounters(owners, cost, released, counts)
+  local held, counted = released and released.counted, counts and counts.counted
+  local amounts = counts and { cap = cost, tokens = counts.tokens, requests = counts.requests, rpm = counts.requests, concurrency = '0' }
+  if counted == held then return move(owners, held, released, amounts) end
+  if released then move(owners, held, released) end
+  if counts then move(owners, counted, nil, amounts) end
 end
 `
 
@@ -72,39 +87,39 @@ end
 export const STANDING = `
 local SPANS = { minute = 60000, ['5h'] = 18000000 }
 local KEPT = { ['cap.lifetime'] = true, ['cap.day'] = true, ['cap.month'] = true }
+local UNITS = { cap = 'usd', tokens = 'tokens', concurrency = 'concurrent' }
 local days = math.floor((now + minutes * 60000) / 86400000)
 local day = dayOf(days * 86400000)
-local monday = days - (days + 3) % 7
 
-local function newLimit(owner, of, id, value)
-  local head, second = string.match(id, '^(%a+)%.?(%w*)')
-  local unit = head == 'cap' and 'usd' or head == 'tokens' and 'tokens' or head == 'concurrency' and 'concurrent' or 'requests'
-  local window = head == 'rpm' and 'minute' or second
-  if unit == 'concurrent' then window = 'lifetime' end
-  return { owner = owner, of = of, id = id, value = value, unit = unit, window = window, name = id .. ':' .. of,
-    own = not KEPT[id], models = '', raisedUntil = '' }
+local function newLimit(owner, of, id, head, window, value, rest)
+  if head == 'rpm' then window = 'minute' elseif head == 'concurrency' then window = 'lifetime' end
+  local own = not KEPT[id]
+  return { owner = owner, of = of, id = id, value = value, rest = rest, unit = UNITS[head] or 'requests', window = window,
+    own = own, name = (own and 'q:' or 'qb:') .. id .. ':' .. of, marked = false, models = '', raisedUntil = '', ends = 0,
+    current = '', since = '0', settled = '0', held = '0', running = '0', reset = '0', open = false,
+    unsettledUsd = 0, unsettledPico = 0, leftUsd = 0, leftPico = 0 }
+end
+
+local function appliesTo(patterns, model)
+  for pattern in string.gmatch(patterns, '[^,]+') do
+    if pattern == model or (string.sub(pattern, -2) == '/*' and
+      string.sub(model, 1, #pattern - 1) == string.sub(pattern, 1, -2)) then return true end
+  end
+  return false
 end
 
 -- Adds the limits of an owner that apply to a model, or all.
 local function addLimits(limits, owner, of, model)
   local list = string.match(fields['l:' .. of] or '', '^%d+|%d|%-?%d*|%d*|%d*|(.+)$')
-  for entry in string.gmatch(list or '', '[^;]+') do
-    local parts = {}
-    for part in string.gmatch(entry .. ',', '([^,]*),') do parts[#parts + 1] = part end
-    local applies = not model or #parts < 5
-    for i = 5, #parts do
-      local pattern = parts[i]
-      if not applies then
-        applies = pattern == model or (string.sub(pattern, -2) == '/*' and
-          string.sub(model, 1, #pattern - 1) == string.sub(pattern, 1, -2))
-      end
-    end
-    if applies then
-      local value, mark = string.match(parts[2], '^(%d+)(!?)$')
-      local one = newLimit(owner, of, parts[1], value)
-      one.marked, one.entry = mark == '!', entry
-      if (parts[3] or '') ~= '' and now < tonumber(parts[4]) then one.value, one.raisedUntil = parts[3], parts[4] end
-      one.models = table.concat(parts, ',', math.min(5, #parts + 1))
+  for id, head, window, value, mark, rest in
+    string.gmatch(list or '', '((%a+)%.?(%w*)[^,;]*),(%d+)(!?)([^;]*)') do
+    local raised, till, patterns
+    if rest ~= '' then raised, till, patterns = string.match(rest, '^,([^,]*),([^,]*),?(.*)$') end
+    patterns = patterns or ''
+    if head ~= 'credit' and (not model or patterns == '' or appliesTo(patterns, model)) then
+      local one = newLimit(owner, of, id, head, window, value, value .. mark .. rest)
+      one.marked, one.models = mark == '!', patterns
+      if raised and raised ~= '' and now < tonumber(till) then one.value, one.raisedUntil = raised, till end
       limits[#limits + 1] = one
     end
   end
@@ -114,57 +129,71 @@ end
 local function loadCounters(limits)
   local names = {}
   for _, one in ipairs(limits) do
-    if one.own then
-      for _, field in ipairs({ 'qw:', 'qs:', 'qc:', 'qm:' }) do names[#names + 1] = field .. one.name end
-    end
-    if one.own or one.marked then names[#names + 1] = 'qb:' .. one.name end
+    if one.own or one.marked then names[#names + 1] = one.name end
   end
   if #names > 0 then load(names) end
 end
 
-local function nextMonth()
-  local first = days - tonumber(string.sub(day, 7)) + 32
-  return first - tonumber(string.sub(dayOf(first * 86400000), 7)) + 1
+local windows = {}
+
+-- Name and end of the present day, week or month.
+local function presentOf(window)
+  local known = windows[window]
+  if known then return known[1], known[2] end
+  local name, last = day, days + 1
+  if window == 'week' then
+    local monday = days - (days + 3) % 7
+    name, last = dayOf(monday * 86400000), monday + 7
+  elseif window == 'month' then
+    local first = days - tonumber(string.sub(day, 7)) + 32
+    name, last = string.sub(day, 1, 6), first - tonumber(string.sub(dayOf(first * 86400000), 7)) + 1
+  end
+  windows[window] = { name, last * 86400000 - minutes * 60000 }
+  return name, windows[window][2]
 end
 
--- The window of a limit, when it ends, and what is counted in it.
+-- The window of a limit, when it ends, and what is counted in it: what its value leaves of what is settled, and of all.
 local function stand(one)
-  local span, present = SPANS[one.window], one.own and fields['qw:' .. one.name] or nil
+  local since, present, settled, held, ceilings, reset
+  if one.own then since, present, settled, held, ceilings, reset = readCounter(one.name) end
+  if present == '' then present = nil end
+  local span, current = SPANS[one.window], '-'
   one.ends = math.huge
   if span then
-    one.current = present and now < tonumber(present) + span and present or text(now)
-    one.ends = tonumber(one.current) + span
-  elseif one.window == 'lifetime' then
-    one.current = '-'
-  else
-    local name, last = day, days + 1
-    if one.window == 'week' then name, last = dayOf(monday * 86400000), monday + 7 end
-    if one.window == 'month' then name, last = string.sub(day, 1, 6), nextMonth() end
-    if present and tonumber(present) > tonumber(name) then name = present end
-    one.current, one.ends = name, last * 86400000 - minutes * 60000
+    current = present and now < tonumber(present) + span and present or text(now)
+    one.ends = tonumber(current) + span
+  elseif one.window ~= 'lifetime' then
+    current, one.ends = presentOf(one.window)
+    if present and present ~= current and tonumber(present) > tonumber(current) then current = present end
   end
-  local settled, committed
+  one.current = current
   if one.own then
-    one.open = present == one.current
-    settled = one.open and fields['qs:' .. one.name] or '0'
-    committed = one.open and fields['qc:' .. one.name] or '0'
-    one.running = one.open and fields['qm:' .. one.name] or '0'
+    one.since, one.open = since or '0', present == current
+    if one.open then one.settled, one.held, one.running, one.reset = settled, held, ceilings, reset end
   else
-    local window = one.current == '-' and 'L' or one.current
+    local window, amount = string.match(fields[one.name] or '', '^([^,]*),(%d+)$')
+    if window == current then one.reset = amount end
+    window = current == '-' and 'L' or current
     one.open = true
-    settled, committed = fields['s:' .. window .. ':' .. one.of], fields['c:' .. window .. ':' .. one.of]
-    one.running = fields[one.of == '${ACCOUNT}' and 'ceil' or 'm:' .. one.of]
+    one.settled = fields['s:' .. window .. ':' .. one.of] or '0'
+    one.held = plus(fields['c:' .. window .. ':' .. one.of] or '0', one.settled, -1)
+    one.running = fields[one.of == '${ACCOUNT}' and 'ceil' or 'm:' .. one.of] or '0'
   end
-  local window, amount = string.match(fields['qb:' .. one.name] or '', '^([^,]*),(%d+)$')
-  one.reset = window == one.current and amount or '0'
-  local resetUsd, resetPico = split(one.reset)
-  local usd, pico = split(settled)
-  one.usedUsd, one.usedPico = usd - resetUsd, pico - resetPico
-  local allUsd, allPico = split(committed)
-  one.heldUsd, one.heldPico = allUsd - usd, allPico - pico
   local valueUsd, valuePico = split(one.value)
-  one.unsettledUsd, one.unsettledPico = valueUsd - one.usedUsd, valuePico - one.usedPico
-  one.leftUsd, one.leftPico = one.unsettledUsd - one.heldUsd, one.unsettledPico - one.heldPico
+  local usd, pico = split(one.settled)
+  one.unsettledUsd, one.unsettledPico = valueUsd - usd, valuePico - pico
+  if one.reset ~= '0' then
+    usd, pico = split(one.reset)
+    one.unsettledUsd, one.unsettledPico = one.unsettledUsd + usd, one.unsettledPico + pico
+  end
+  usd, pico = split(one.held)
+  one.leftUsd, one.leftPico = one.unsettledUsd - usd, one.unsettledPico - pico
+end
+
+-- What is used of a limit, less what resets took off.
+local function usedOf(one)
+  local usd, pico = split(one.value)
+  return usd - one.unsettledUsd, pico - one.unsettledPico
 end
 `
 
@@ -187,9 +216,9 @@ for id, rest in string.gmatch((list or ''), '([^,;]+),([^;]*)') do
 end
 local function drop(id)
   local name = id .. ':' .. key
-  call('HDEL', book, 'q0:' .. name, 'qw:' .. name, 'qs:' .. name, 'qc:' .. name, 'qm:' .. name, 'qb:' .. name)
+  call('HDEL', book, 'q:' .. name, 'qb:' .. name)
 end
-local function isKept(id) return id == 'cap.lifetime' or id == 'cap.day' or id == 'cap.month' end
+local function isKept(id) return id == 'cap.lifetime' or id == 'cap.day' or id == 'cap.month' or id == 'credit' end
 local letter, whose = 'k', '^' .. string.gsub(key, '%-', '%%-') .. '[@|]'
 if key == '${ACCOUNT}' then letter, whose = 'a', '' end
 local team = string.match(key, '^@team:(.*)$')
@@ -219,7 +248,7 @@ for _, id in ipairs(gone) do drop(id) end
 for id in pairs(after) do
   if not before[id] and not isKept(id) then
     drop(id)
-    call('HSET', book, 'q0:' .. id .. ':' .. key, call('HGET', book, 'seq') or '0')
+    call('HSET', book, 'q:' .. id .. ':' .. key, (call('HGET', book, 'seq') or '0') .. ',,0,0,0,0')
   end
 end
 call('HSET', book, 'l:' .. key, (head and head .. table.concat(entries, ';')) or limits)
@@ -237,9 +266,8 @@ nameSpend(names, { of }, day)
 load(names)
 local limits = {}
 addLimits(limits, '', of)
-if of == '${TIER}' and call('HEXISTS', book, 'qw:requests.day:${TIER}') == 1 then
-  limits[1] = newLimit('', of, 'requests.day', '0')
-  limits[1].entry = 'requests.day,0'
+if of == '${TIER}' and call('HEXISTS', book, 'q:requests.day:${TIER}') == 1 then
+  limits[1] = newLimit('', of, 'requests.day', 'requests', 'day', '0', '0')
 end
 loadCounters(limits)
 local reply = {}
@@ -247,15 +275,25 @@ for _, one in ipairs(limits) do
   stand(one)
   local current = one.current
   if SPANS[one.window] and not one.open then current = '' end
-  for _, part in ipairs({ one.entry, current, join(one.usedUsd, one.usedPico), join(one.heldUsd, one.heldPico), one.reset }) do
+  for _, part in ipairs({ one.id .. ',' .. one.rest, current, join(usedOf(one)), one.held, one.reset }) do
     reply[#reply + 1] = part
   end
 end
 return reply
 `
 
+/** Marks a limit without a counter that was reset: only then what a reset took off is read. */
+const MARK = `
+local function mark(of, id)
+  local plain = string.gsub(id, '%.', '%%.')
+  if string.find(fields['l:' .. of], '[|;]' .. plain .. ',%d+!') then return end
+  set('l:' .. of, (string.gsub(fields['l:' .. of], '[|;]' .. plain .. ',%d+', '%0!', 1)))
+end
+`
+
 /** @see {@link Ledger.reset} */
 export const RESET = `
+${MARK}
 local of, id, reference = ARGV[1], ARGV[2], ARGV[3]
 local known = call('HGET', resets, reference)
 if known then return { 'known', known } end
@@ -274,17 +312,13 @@ local window, amount = found.current, '0'
 if SPANS[found.window] and not found.open then
   window = ''
 else
-  amount = join(found.usedUsd, found.usedPico)
-  local usd, pico = split(found.reset)
-  set('qb:' .. found.name, window .. ',' .. join(usd + found.usedUsd, pico + found.usedPico))
-  if not found.own and not found.marked then
-    local head, list = string.match(fields['l:' .. of], '^(%d+|%d|%-?%d*|%d*|%d*|)(.*)$')
-    local entries = {}
-    for entry in string.gmatch(list, '[^;]+') do
-      if entry == found.entry then entry = string.gsub(entry, '^([^,]+,%d+)', '%1!', 1) end
-      entries[#entries + 1] = entry
-    end
-    set('l:' .. of, head .. table.concat(entries, ';'))
+  amount = join(usedOf(found))
+  local reset = plus(found.reset, amount, 1)
+  if found.own then
+    setCounter(found.name, found.since, window, found.settled, found.held, found.running, reset)
+  else
+    set(found.name, window .. ',' .. reset)
+    mark(of, id)
   end
   save()
 end
@@ -294,31 +328,29 @@ return { 'done', window, amount }
 
 /** Takes what an export has counted, where nothing later is. */
 export const TAKE_COUNTER = `
+${MARK}
 local of, id, window, settled, reset = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local name = id .. ':' .. of
-load({ 'q0:' .. name, 'qw:' .. name, 'qs:' .. name, 'qc:' .. name, 'l:' .. of })
-local kept = id == 'cap.lifetime' or id == 'cap.day' or id == 'cap.month'
-if not kept then
-  if not fields['q0:' .. name] and of ~= '${TIER}' then return { 'there' } end
-  local present = fields['qw:' .. name]
-  if present and present ~= window and tonumber(present) > tonumber(window) then return { 'there' } end
-  local usd, pico = split(settled)
-  local oldUsd, oldPico = split(present == window and fields['qs:' .. name] or '0')
-  if present == window and covers(oldUsd - usd, oldPico - pico) then return { 'there' } end
-  if present ~= window then
-    set('qw:' .. name, window)
-    for _, field in ipairs({ 'qs:', 'qc:', 'qm:' }) do set(field .. name, '0') end
+local ending = id .. ':' .. of
+local name = 'q:' .. ending
+load({ name, 'l:' .. of })
+if id == 'cap.lifetime' or id == 'cap.day' or id == 'cap.month' then
+  if reset ~= '0' then
+    set('qb:' .. ending, window .. ',' .. reset)
+    if fields['l:' .. of] then mark(of, id) end
   end
-  add('qs:' .. name, usd - oldUsd, pico - oldPico)
-  add('qc:' .. name, usd - oldUsd, pico - oldPico)
-end
-if reset ~= '0' then
-  set('qb:' .. name, window .. ',' .. reset)
-  local limits = fields['l:' .. of]
-  if kept and limits then
-    local plain = string.gsub(id, '%.', '%%.')
-    set('l:' .. of, (string.gsub(limits, '([|;]' .. plain .. ',%d+)([^!%d]?)', '%1!%2', 1)))
+else
+  local since, present, stored, held, ceilings, former = readCounter(name)
+  if not since and of ~= '${TIER}' then return { 'there' } end
+  if present == window then
+    local usd, pico = split(plus(stored, settled, -1))
+    if covers(usd, pico) then return { 'there' } end
+  elseif present and present ~= '' and tonumber(present) > tonumber(window) then
+    return { 'there' }
+  else
+    held, ceilings, former = '0', '0', '0'
   end
+  if reset == '0' then reset = former end
+  setCounter(name, since or '0', window, settled, held, ceilings, reset)
 end
 save()
 return { 'taken' }

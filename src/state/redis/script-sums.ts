@@ -116,6 +116,7 @@ end
 local function addSpend(owners, day, settledUsd, settledPico, committedUsd, committedPico)
   local settles = settledUsd ~= 0 or settledPico ~= 0
   local commits = committedUsd ~= 0 or committedPico ~= 0
+  if not settles and not commits then return end
   for _, of in ipairs(owners) do
     for _, window in ipairs(windowsOf(of, day)) do
       if settles then add('s:' .. window .. ':' .. of, settledUsd, settledPico) end
@@ -163,9 +164,8 @@ local function post(owners, released, day, cost, counts)
   load(names)
   if released then
     for i = 1, #owners - 1 do count('n:' .. owners[i], -1) end
-    giveBack(owners, released)
   end
-  if counts then countIn(owners, cost, counts) end
+  moveCounters(owners, cost, released, counts)
   if moves then
     local costUsd, costPico = split(cost)
     local heldUsd, heldPico = split(amount)

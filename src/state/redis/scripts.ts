@@ -19,7 +19,6 @@
 import { RECEIPT_HOURS } from '../ledger/items.ts'
 import { ACCOUNT, LEASE_MS } from '../ledger/ledger.ts'
 import { LIFT } from './limits-text.ts'
-import { ACCEPT, BEAT } from './script-beat.ts'
 import { HOLD, RAISE } from './script-hold.ts'
 import { COUNTERS, LIMITS, RESET, TAKE_COUNTER, VIEW, ZONE } from './script-limits.ts'
 import { HELD, KEPT_WINDOWS, POSTING, RELEASE, SPEND, SUMS } from './script-sums.ts'
@@ -36,22 +35,13 @@ export const RECEIPT_MS = RECEIPT_HOURS * 3_600_000
 
 /** All scripts. @param clock Lua that defines `now`, ms since epoch: {@link STORE_CLOCK}, or the clock of a test */
 export function scriptsWith(clock: string) {
+  // What releases expired leases.
+  const sweeping = BASE + SUMS + STEADY + SPEND + COUNTERS + HELD + RELEASE + POSTING + ROW + SWEEP
   return {
     enter: script(
       ['book', 'leases', 'holds', 'rows', 'log', 'shared', 'teamLog'],
       clock,
-      BASE +
-        SUMS +
-        STEADY +
-        SPEND +
-        COUNTERS +
-        HELD +
-        RELEASE +
-        POSTING +
-        ROW +
-        SWEEP +
-        RATE +
-        ENTER,
+      sweeping + RATE + ENTER,
     ),
     hold: script(
       ['book', 'leases', 'holds'],
@@ -71,48 +61,20 @@ export function scriptsWith(clock: string) {
     renew: script(['book', 'leases'], clock, BASE + STEADY + RENEW),
     book: script(['book', 'rows', 'references'], clock, BASE + SUMS + ROW + BOOKING + BOOK),
     limits: script(['book', 'holds'], BASE + LIMITS),
-    reset: script(['book', 'resets'], clock, BASE + SUMS + CALENDAR + ZONE + SPEND + RESET),
-    look: script(
-      ['book', 'leases', 'holds', 'rows'],
+    reset: script(
+      ['book', 'resets'],
       clock,
-      BASE +
-        SUMS +
-        STEADY +
-        CALENDAR +
-        ZONE +
-        SPEND +
-        COUNTERS +
-        HELD +
-        RELEASE +
-        POSTING +
-        ROW +
-        SWEEP +
-        LOOK,
+      BASE + SUMS + CALENDAR + ZONE + SPEND + COUNTERS + RESET,
     ),
-    view: script(
-      ['book', 'leases', 'holds', 'rows'],
-      clock,
-      BASE +
-        SUMS +
-        STEADY +
-        CALENDAR +
-        ZONE +
-        SPEND +
-        COUNTERS +
-        HELD +
-        RELEASE +
-        POSTING +
-        ROW +
-        SWEEP +
-        VIEW,
-    ),
+    look: script(['book', 'leases', 'holds', 'rows'], clock, sweeping + CALENDAR + ZONE + LOOK),
+    view: script(['book', 'leases', 'holds', 'rows'], clock, sweeping + CALENDAR + ZONE + VIEW),
     rates: script(['book', 'log', 'shared'], clock, BASE + STEADY + RATE + RATES),
     takeRow: script(
       ['book', 'rows', 'receipt', 'references'],
       BASE + SUMS + SPEND + COUNTERS + POSTING + ROW + BOOKING + TAKE_ROW,
     ),
     takeTotal: script(['book', 'totals'], BASE + SUMS + SPEND + COUNTERS + POSTING + TAKE_TOTAL),
-    takeCounter: script(['book'], BASE + SUMS + TAKE_COUNTER),
+    takeCounter: script(['book'], BASE + SUMS + COUNTERS + TAKE_COUNTER),
     fold: script(['rows', 'totals'], BASE + SUMS + FOLD),
     lift: script(['book', 'references'], BASE + SUMS + LIFT_BOOK),
     beat: script(['ledger'], clock, BASE + BEAT),
@@ -120,6 +82,8 @@ export function scriptsWith(clock: string) {
     index: script(['index'], clock, BASE + INDEX),
     replace: script(['record'], REPLACE),
     touchRecord: script(['index'], clock, BASE + TOUCH),
+    lock: script(['lock'], LOCK),
+    unlock: script(['lock'], UNLOCK),
   }
 }
 
@@ -412,6 +376,19 @@ if ARGV[3] then redis.call('SET', record, ARGV[1], 'EX', ARGV[3]) else redis.cal
 return { '1' }
 `
 
+/** Takes a lock that is free or this caller's. A repetition after a lost answer takes it too. */
+const LOCK = `
+local holder = redis.call('GET', lock)
+if holder and holder ~= ARGV[1] then return { '0' } end
+redis.call('SET', lock, ARGV[1], 'PX', ARGV[2])
+return { '1' }
+`
+
+const UNLOCK = `
+if redis.call('GET', lock) == ARGV[1] then redis.call('DEL', lock) end
+return { '1' }
+`
+
 /** Moves the base of an account. Each row that goes is given as id, day, key and cost; that of an orphan has no day. */
 const FOLD = `
 local folded = 0
@@ -687,4 +664,49 @@ local function uncount(log, time)
   local before = place < #buckets and string.match(buckets[place + 1], ':(%d+)$') or '0'
   if lowered == wanted .. before then call('LREM', log, 1, lowered) end
 end
+`
+
+// Lua of the scripts `beat` and `accept`, in `scripts.ts`: whether this is the ledger that a gateway knows.
+
+/**
+ * Takes the first case that holds; see `beat.ts`. The hash has `id`, `schema`, `epoch`, `doubt` where there is one, `m:<memory>` with
+ * the time of its last beat, and `was:<id>` for each ledger in whose place this one was accepted.
+ */
+const BEAT = `
+local memory, knownId, knownAt, knownEpoch = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local lost, lacks = tonumber(ARGV[5]), ARGV[6] == '1'
+local state = call('HMGET', ledger, 'id', 'schema', 'epoch', 'doubt', 'm:' .. memory, 'was:' .. knownId)
+local id, epoch, doubt, seen, was = state[1], tonumber(state[3] or '0'), state[4], state[5], state[6]
+
+local function answer(what, at)
+  return { what, id or '', state[2] or '8', text(epoch), seen or '0', text(at or now), doubt or '' }
+end
+
+local function doubted(kind)
+  doubt = table.concat({ kind, knownId, knownAt, id or '', seen or '' }, '|')
+  call('HSET', ledger, 'doubt', doubt)
+  return answer('doubted')
+end
+
+if doubt then return answer('doubted') end
+if not id then return knownId == '' and answer('new') or doubted('emptied') end
+if knownId ~= '' and id ~= knownId and not was then return answer('foreign') end
+local isKnown = knownId == id and epoch <= knownEpoch
+if isKnown and (lacks or not seen or tonumber(seen) < tonumber(knownAt) - lost) then return doubted('older') end
+-- A clock that was set back does not make the ledger older.
+local at = math.max(now, tonumber(seen or '0'))
+call('HSET', ledger, 'm:' .. memory, text(at))
+return answer('agreed', at)
+`
+
+/** Ends a doubt. The other gateways see the new epoch, or that their ledger was this one. */
+const ACCEPT = `
+local kind, knownId, newId = ARGV[1], ARGV[2], ARGV[3]
+local doubt = call('HGET', ledger, 'doubt')
+if kind ~= 'foreign' and not doubt then return { 'none' } end
+call('HDEL', ledger, 'doubt')
+call('HINCRBY', ledger, 'epoch', '1')
+call('HSETNX', ledger, 'id', newId)
+if call('HGET', ledger, 'id') ~= knownId then call('HSET', ledger, 'was:' .. knownId, '1') end
+return { 'accepted' }
 `

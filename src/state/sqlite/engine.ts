@@ -5,83 +5,89 @@
 import { statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import { createStorage, type Storage } from 'unstorage'
+import { type Driver, type Storage, createStorage } from 'unstorage'
 import {
-  cannotBook,
   ConfigError,
   LostState,
   NotFound,
   ReferenceTaken,
+  cannotBook,
 } from '../../errors/errors.ts'
 import { inTime } from '../../lifetime/scope.ts'
 import type { Pico } from '../../money/money.ts'
+import type { Audit, AuditEntry, AuditFilter, AuditRow } from '../audit.ts'
+import type { Archive } from '../ledger/archive.ts'
 import { LOST, STALE } from '../ledger/book.ts'
 import { checkBooking, readBody, refuseBlock } from '../ledger/bookings.ts'
-import { firstKept } from '../ledger/sums.ts'
-import { Clock, DAY_MS, dayOf, windowOf, type ZoneRule } from '../ledger/windows.ts'
 import { checkAccepted, inDoubt, sentenceOf } from '../ledger/doubt.ts'
 import {
+  type AcceptedDoubt,
   type AccountBalance,
+  type AccountCredit,
   type AccountTotals,
   type Admission,
-  type BookedCharge,
   type AdmissionRequest,
+  type BookedCharge,
+  type Booking,
+  type CounterView,
   type Discrepancy,
+  type Doubt,
   type HoldRequest,
   type HoldResult,
-  type KeyOfAccount,
   type Imported,
   type KeyLimits,
-  type CounterView,
-  type Reset,
-  type ResetDone,
+  type KeyOfAccount,
   type KeySpend,
-  type RatesUsed,
   type Lease,
   type Leave,
   type Ledger,
   type LedgerHealth,
   type LedgerItem,
   type LedgerRow,
+  type LedgerState,
   type Log,
   type Orphan,
+  Outage,
   type Raise,
+  type RatesUsed,
   type RequestId,
+  type Reset,
+  type ResetDone,
+  SCHEMA,
   type Settled,
   type Settlement,
   type TakeRows,
-  type AcceptedDoubt,
-  type Doubt,
-  type LedgerState,
-  SCHEMA,
-  type AccountCredit,
-  type Booking,
 } from '../ledger/ledger.ts'
-import type { Archive } from '../ledger/archive.ts'
 import { Maintenance } from '../ledger/maintenance.ts'
-import type { Audit } from '../audit.ts'
-import { StoredRecords, type Records } from '../records.ts'
-import { SqliteAudit } from './audit-log.ts'
-import { exportFile } from './export.ts'
+import { firstKept, type Verified } from '../ledger/sums.ts'
+import { Unconfirmed } from '../ledger/unconfirmed.ts'
+import { Clock, DAY_MS, type ZoneRule, dayOf, windowOf } from '../ledger/windows.ts'
+import { type Records, StoredRecords } from '../records.ts'
+import { exportFile } from './reader.ts'
 import { CannotOpen } from './file.ts'
-import { LEDGER_FILE } from './folder.ts'
-import { sqliteDriver } from './records.ts'
+import { LEDGER_FILE, runningGateway } from './folder.ts'
 import { RescueFile } from './rescue.ts'
-import { type Snapshot, AccountBooks } from './snapshot.ts'
-import { type StoredRow, isRefused, type CommandResult, type WriteName, Store } from './store.ts'
+import { AccountBooks, AppliedCharge, type Charge, type Snapshot } from './snapshot.ts'
 import {
+  type CommandResult,
+  Store,
+  type StoredRecord,
+  type StoredRow,
+  type WriteName,
+  isRefused,
+} from './store.ts'
+import {
+  Damage,
+  type HistoryReader,
+  WorkerClient,
   checkPages,
   copyLedger,
-  Damage,
   openHistory,
   startThread,
-  WorkerClient,
-  type HistoryReader,
 } from './worker-client.ts'
-import { UnwrittenCharges } from './unwritten.ts'
 
 interface SqliteOptions {
-  /** Created if it does not exist. */
+  /** It is created if it does not exist. */
   readonly path: string
   /** Days after which usage rows are folded. Absent: never. */
   readonly retentionDays?: number | undefined
@@ -125,8 +131,8 @@ export async function openSqlite({
   const clock = new Clock(now)
   const from = firstDay(clock)
   const init = { path: folder, from }
-  const started = await startThread(init, log).catch(refuse)
-  const { worker, snapshot, identity, isNew, rolledBack, doubt } = started
+  const started = await startThread(init, log).catch((error) => refuse(error, folder))
+  const { worker, snapshot, identity, isNew, doubt } = started
   const file = join(folder, LEDGER_FILE)
   // Threads beside the ledger read this file, and never another one that takes its place.
   const { ino: inode } = statSync(file)
@@ -143,7 +149,6 @@ export async function openSqlite({
     retentionDays,
     archive,
     isNew,
-    rolledBack,
     doubt,
     place: folder,
     rescue: new RescueFile(join(folder, RESCUE_FILE)),
@@ -163,9 +168,18 @@ export async function openSqlite({
 }
 
 /** @throws ConfigError for a folder that cannot be used */
-function refuse(error: unknown): never {
+function refuse(error: unknown, folder: string): never {
   if (!(error instanceof CannotOpen)) throw error
-  throw new ConfigError('the configuration', [{ path: 'state.path', message: error.message }])
+  const running = runningGateway(folder)
+  const since = running?.started_at.slice(0, 16).replace('T', ' ')
+  const message =
+    running === undefined
+      ? error.message
+      : `A gateway runs here already: ${running.url} (process ${running.pid}, since ${since} UTC, in ${folder}). Stop it first, or work on a copy: "sluicegate docs operate/backup". Several gateways need Redis.`
+  const refused = new ConfigError('the configuration', [{ path: 'state.path', message }])
+  // The configuration is right.
+  if (running) refused.message = message
+  throw refused
 }
 
 /** The first day, `YYYYMMDD`, whose spend a start loads. */
@@ -176,19 +190,22 @@ export function firstDay(clock: Clock): string {
 /** The ledger of one process. `enter`, `hold` and `leave` answer without a promise. */
 export class SqliteLedger implements Ledger {
   readonly #client: WorkerClient
+  readonly #outage = new Outage()
   readonly #clock: Clock
   /** The first day, `YYYYMMDD`, from which the books have all spend. */
   readonly #from: string
   readonly #exportItems: () => AsyncIterable<LedgerItem>
   readonly #openHistory: (signal: AbortSignal) => Promise<HistoryReader>
   readonly #books: AccountBooks
-  readonly #unwritten: UnwrittenCharges
+  readonly #unconfirmed: Unconfirmed<AppliedCharge>
   readonly #rescue: RescueFile | undefined
   readonly #maintenance: Maintenance
+  /** What accounts of many rows added up to when they were verified last. */
+  readonly #verified = new Map<string, Verified>()
   readonly #ending = new AbortController()
   /** Work of other threads that have the file open. While they do, closing would leave a write-ahead log. */
   #reading: Promise<void> = Promise.resolve()
-  readonly rolledBackRows: number
+  #lastReset: Promise<unknown> = Promise.resolve()
   readonly #engine: LedgerState['engine']
   readonly #place: string
   #doubt: Doubt | undefined
@@ -207,7 +224,6 @@ export class SqliteLedger implements Ledger {
     readonly retentionDays?: number | undefined
     readonly archive?: Archive | undefined
     readonly isNew?: boolean
-    readonly rolledBack?: number
     readonly doubt?: Doubt | undefined
     /** Folder of the file; absent for a ledger in memory. */
     readonly place?: string
@@ -224,13 +240,25 @@ export class SqliteLedger implements Ledger {
     this.#from = parts.from
     this.#exportItems = parts.exportItems
     this.#openHistory = parts.openHistory
-    this.rolledBackRows = parts.rolledBack ?? 0
     this.#doubt = parts.doubt
     this.#engine = parts.place === undefined ? 'memory' : 'file'
     this.#place = parts.place ?? 'memory'
     this.#rescue = parts.rescue
-    const booked = (charge: BookedCharge) => this.onBooked(charge)
-    this.#unwritten = new UnwrittenCharges(client, log, booked, parts.rescue)
+    this.#unconfirmed = new Unconfirmed({
+      store: {
+        send: ({ applied: { charge } }, done, failed) => {
+          client.queue('settle', charge, (result) => this.#settled(charge, result, done), failed)
+        },
+        withdraw: ({ charge }) => client.withdraw(charge),
+      },
+      disk: {
+        append(settlement) {
+          // A ledger that is closed has no more to say than the log.
+          return client.broken ? parts.rescue?.append(settlement) : undefined
+        },
+      },
+      log,
+    })
     this.#books = new AccountBooks(clock, (...orphan) => {
       const [account, request, key, at] = orphan
       const written = client.write('orphan', [request, account, key, at], valueOf)
@@ -238,11 +266,11 @@ export class SqliteLedger implements Ledger {
       written.catch(() => undefined)
     })
     this.#books.load(parts.snapshot)
-    client.onRestart((snapshot) => this.#books.reload(snapshot, this.#unwritten))
+    client.onRestart((snapshot) => this.#books.reload(snapshot, this.#unconfirmed))
     this.#maintenance = new Maintenance({
       ledger: this,
       isNew: parts.isNew ?? false,
-      verify: () => this.verify(),
+      verify: (isWhole) => this.#verifyDaily(isWhole),
       ...(check && {
         check: async () => {
           const reason = await this.#reads(check)
@@ -286,11 +314,29 @@ export class SqliteLedger implements Ledger {
     const book = this.#books.of(account)
     // Ends the call, whichever day is charged and whether or not it was settled earlier.
     const held = book.end(request)
-    return this.#unwritten.write(settlement, book, held)
+    const applied = new AppliedCharge(settlement, held ?? settlement.day, book)
+    // A call with a hold of its own was not settled earlier; of others only the file can tell.
+    if (held !== undefined) applied.move(settlement)
+    return this.#unconfirmed.settle(settlement, applied)
+  }
+
+  /** The answer of the file to a charge. */
+  #settled(
+    [request, account, key, day, , at, body]: Charge,
+    result: CommandResult<'settle'>,
+    done: (outcome: Settled | { readonly refused: string }) => void,
+  ): void {
+    if (isRefused(result)) return done(result)
+    // The book has the balance.
+    if ('before' in result) return done({ state: 'duplicate', cost: result.before, balance: 0n })
+    const [cost, seq, previous] = result
+    done({ state: 'charged', cost, balance: 0n })
+    const charge = { request: request as RequestId, account, key, day, at, body }
+    this.onBooked({ ...charge, cost, seq, previous })
   }
 
   async waive(lease: Lease): Promise<Settled> {
-    return this.#unwritten.waive(lease, this.#books.of(lease.account))
+    return this.#unconfirmed.waive(lease)
   }
 
   leave({ account, request, slot }: Leave): void {
@@ -345,7 +391,14 @@ export class SqliteLedger implements Ledger {
     return this.#books.find(account)?.counters(owner, zone) ?? []
   }
 
-  async reset({ zone, ...reset }: Reset): Promise<ResetDone> {
+  /** Resets one after the other: each takes off what the ones before it have left. */
+  reset(reset: Reset): Promise<ResetDone> {
+    const done = this.#lastReset.then(() => this.#reset(reset))
+    this.#lastReset = done.catch(() => undefined)
+    return done
+  }
+
+  async #reset({ zone, ...reset }: Reset): Promise<ResetDone> {
     this.#checkWritable()
     const { account, owner, limit, reference } = reset
     const known = await this.#client.read('resetOf', account, reference)
@@ -397,7 +450,21 @@ export class SqliteLedger implements Ledger {
     return paged((last) => this.#client.read('rows', account, last, PAGE_ROWS), before)
   }
 
-  async verify(account?: string): Promise<readonly Discrepancy[]> {
+  verify(account?: string): Promise<readonly Discrepancy[]> {
+    return this.#verify(account, new Map())
+  }
+
+  /** Goes on from where each account was verified last, but for a whole verification. */
+  #verifyDaily(isWhole: boolean): Promise<readonly Discrepancy[]> {
+    if (isWhole) this.#verified.clear()
+    return this.#verify(undefined, this.#verified)
+  }
+
+  /** @param verified what is known of accounts, and then is of these */
+  async #verify(
+    account: string | undefined,
+    verified: Map<string, Verified>,
+  ): Promise<readonly Discrepancy[]> {
     const stored = (id: string) => this.#client.read('sums', id)
     // When it is answered, everything written before is in the file.
     await stored('')
@@ -407,10 +474,19 @@ export class SqliteLedger implements Ledger {
       const ids = account === undefined ? [...(await all())] : [account]
       for (let i = 0; i < ids.length; i += AUDITED_ACCOUNTS) {
         const some = ids.slice(i, i + AUDITED_ACCOUNTS)
-        differences.push(...(await history.audit(some, firstKept(this.#clock.now()))))
+        const known = new Map([...verified].filter(([id]) => some.includes(id)))
+        const found = await history.audit({
+          accounts: some,
+          kept: firstKept(this.#clock.now()),
+          verified: known,
+        })
         for (const id of some) {
+          const of = found.get(id)
+          differences.push(...(of?.differences ?? []))
+          if (of?.verified) verified.set(id, of.verified)
+          else verified.delete(id)
           const kept = this.#loadedSince()
-          differences.push(...(await this.#books.compare(id, kept, this.#unwritten, stored)))
+          differences.push(...(await this.#books.compare(id, kept, this.#unconfirmed, stored)))
         }
       }
     })
@@ -500,9 +576,10 @@ export class SqliteLedger implements Ledger {
   }
 
   async state(): Promise<LedgerState> {
-    const { id, bytes } = await this.#client.read('size')
+    const size = await this.#client.read('size')
+    const rows = await this.#readHistory((history) => history.rows())
     const doubt = this.#doubt
-    return { id, schema: SCHEMA, engine: this.#engine, ...(doubt && { doubt }), bytes }
+    return { ...size, schema: SCHEMA, engine: this.#engine, ...(doubt && { doubt }), rows }
   }
 
   async accept(accepted: AcceptedDoubt): Promise<void> {
@@ -517,18 +594,20 @@ export class SqliteLedger implements Ledger {
 
   health(): LedgerHealth {
     const { count, oldestMs } = this.#client.backlog
-    const { size, oldestMs: deferredMs } = this.#unwritten.deferred
-    const doubt = this.#doubt
+    const { waiting, oldestMs: waitingMs } = this.#unconfirmed.health()
+    const doubt = this.#doubt && sentenceOf(this.#doubt, this.#place)
+    const why = this.#client.why ?? doubt ?? this.#unconfirmed.why
     return {
-      ok: this.#client.ok && size === 0 && !doubt,
-      ...(doubt && { doubt: sentenceOf(doubt, this.#place) }),
-      outbox: Math.max(count, size),
-      oldestMs: Math.max(oldestMs, deferredMs),
+      ok: why === undefined,
+      ...(doubt !== undefined && { doubt }),
+      ...this.#outage.at(why),
+      outbox: Math.max(count, waiting),
+      oldestMs: Math.max(oldestMs, waitingMs),
     }
   }
 
   get conflicts(): number {
-    return this.#unwritten.deferred.conflicts
+    return this.#unconfirmed.conflicts
   }
 
   get lost(): Promise<string> {
@@ -549,18 +628,18 @@ export class SqliteLedger implements Ledger {
     await inTime(this.#reading, READER_MS, () => new Error('it reads on')).catch(() => undefined)
     await this.#client.close()
     try {
-      this.#unwritten.close()
+      await this.#unconfirmed.close()
     } finally {
       this.#rescue?.close()
       this.#checkLoss()
     }
   }
 
-  #readHistory(read: (history: HistoryReader) => Promise<void>): Promise<void> {
+  #readHistory<Result>(read: (history: HistoryReader) => Promise<Result>): Promise<Result> {
     return this.#reads(async (signal) => {
       const history = await this.#openHistory(signal)
       try {
-        await read(history)
+        return await read(history)
       } catch (error) {
         if (error instanceof Damage) this.#client.lose({ what: 'damaged', reason: error.message })
         throw error
@@ -597,7 +676,7 @@ export class SqliteLedger implements Ledger {
 
   #check(): void {
     this.#checkWritable()
-    if (this.#unwritten.deferred.size > 0) throw cannotBook()
+    if (this.#unconfirmed.why !== undefined) throw cannotBook()
   }
 }
 
@@ -633,3 +712,83 @@ function valueOf<Name extends WriteName>(result: CommandResult<Name>): ReturnTyp
 
 /** Name of the file of lines in the folder of the ledger. */
 const RESCUE_FILE = 'rescue.jsonl'
+
+// Records in the database of the ledger, written in its batches.
+
+interface Item {
+  readonly key: string
+  readonly value: string
+  readonly options?: Options
+}
+
+interface Options {
+  readonly ttl?: number
+}
+
+/**
+ * A driver for unstorage. An item is on disk when its promise resolves. `ttl` is in seconds. Several items are set together or
+ * not at all. The ledger closes the database.
+ * @param now ms since epoch
+ */
+export function sqliteDriver(client: WorkerClient, now: () => number): Driver<never, WorkerClient> {
+  const put = async (items: readonly Item[], common: Options = {}) => {
+    client.check()
+    const at = now()
+    const records = items.map(({ key, value, options }): StoredRecord => {
+      const ttl = options?.ttl ?? common.ttl
+      return { key, value, expires: ttl === undefined ? undefined : Math.ceil(at + ttl * 1000) }
+    })
+    await client.write('putRecords', [records, at], done)
+  }
+  const get = async (key: string) => (await client.read('record', key, now())) ?? null
+
+  return {
+    name: 'sqlite',
+    flags: { ttl: true },
+    getInstance: () => client,
+    getItem: get,
+    async getItems(items) {
+      const keys = items.map(({ key }) => key)
+      const values = await client.read('records', keys, now())
+      return keys.map((key, i) => ({ key, value: values[i] ?? null }))
+    },
+    hasItem: async (key) => (await get(key)) !== null,
+    setItem: (key, value, options: Options) => put([{ key, value }], options),
+    setItems: put,
+    async removeItem(key) {
+      client.check()
+      await client.write('removeRecord', [key], done)
+    },
+    getKeys: (prefix) => client.read('recordKeys', prefix ?? '', now()),
+  }
+}
+
+function done(): void {}
+
+// The audit log, in the same database.
+
+/** Entries in table `audit`. The ledger closes the database. */
+export class SqliteAudit implements Audit {
+  readonly #client: WorkerClient
+  readonly #now: () => number
+
+  constructor(client: WorkerClient, now: () => number) {
+    this.#client = client
+    this.#now = now
+  }
+
+  async add(entry: AuditEntry): Promise<void> {
+    this.#client.check()
+    // Amounts in answers may be objects that only JSON can write, and that no thread takes.
+    const plain = JSON.parse(JSON.stringify(entry)) as AuditEntry
+    await this.#client.write('addChange', [plain, this.#now()], () => undefined)
+  }
+
+  async list(filter: AuditFilter, before: string | undefined, limit: number): Promise<AuditRow[]> {
+    const last = before === undefined ? Infinity : Number(before)
+    if (before !== undefined && !/^\d{1,15}$/.test(before)) {
+      throw new RangeError('expected the id of an entry')
+    }
+    return this.#client.read('changes', filter, last, limit)
+  }
+}

@@ -9,11 +9,16 @@ export class CannotOpen extends Error {}
 const OLDEST_SQLITE = '3.51.3'
 /** How long to wait for a lock: an operator's own `sqlite3` may hold one for a moment. */
 const BUSY_TIMEOUT_MS = 2000
-const CHECKPOINT_PAGES = 2000
+/** Pages of a write-ahead log with which it is moved into the file. */
+export const CHECKPOINT_PAGES = 2000
+
+/** Memory for pages while a file is moved to another schema, and SQLite's own bound for all other work. */
+const MOVING_KB = 64 * 1024
+const USUAL_KB = 2000
 
 /** SQLite's primary result codes (https://sqlite.org/rescode.html). */
 const BUSY = 5
-const CORRUPT = 11
+export const CORRUPT = 11
 const NOT_A_DATABASE = 26
 
 /** Migrations, one per schema version. Amounts of rows are pico-dollars. */
@@ -377,7 +382,10 @@ function migrate(db: DatabaseSync, file: string): void {
     `INSERT INTO meta VALUES (${newest})`,
     'COMMIT',
   ]
+  // The unique index of a copied table is built in random order: with little memory most of its pages are written many times.
+  db.exec(`PRAGMA cache_size = -${MOVING_KB}`)
   db.exec(steps.join(';\n'))
+  db.exec(`PRAGMA cache_size = -${USUAL_KB}; PRAGMA shrink_memory`)
 }
 
 /** Whether an error reports a damaged database. */
@@ -386,9 +394,14 @@ export function isDamage(error: unknown): boolean {
   return code === CORRUPT || code === NOT_A_DATABASE
 }
 
+/** Whether a value was read that its column cannot have: a damaged page may still be a page. */
+export function isMisread(error: unknown): boolean {
+  return error instanceof TypeError || error instanceof SyntaxError
+}
+
 export function toCannotOpen(file: string, error: unknown): CannotOpen {
   if (error instanceof CannotOpen) return error
-  if (isDamage(error)) {
+  if (isDamage(error) || isMisread(error)) {
     return new CannotOpen(
       `${file} is damaged or not a database (${(error as Error).message}): restore it from a backup.`,
     )

@@ -5,8 +5,10 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   renameSync,
   rmSync,
+  writeFileSync,
   statfsSync,
   statSync,
 } from 'node:fs'
@@ -34,7 +36,7 @@ export interface OpenedFolder {
   readonly isNew: boolean
   /** Number of rows of earlier processes that are missing: an older copy was put in place. */
   readonly rolledBack: number
-  /** Set for an older copy: it is not used before it was accepted. */
+  /** It is set for an older copy: it is not used before it was accepted. */
   readonly doubt: Doubt | undefined
   /** Goes on with an older copy, or with another identity. */
   accept(): void
@@ -62,14 +64,22 @@ export interface Loss {
 
 export const LEDGER_FILE = 'ledger.db'
 const OWNER_FILE = 'owner.db'
+const GATEWAY_FILE = 'gateway.json'
 /** Prefix of copies that were made of a ledger whose file was gone. */
 const RESCUED = 'ledger.rescued-'
 export const COPIES = 'copies'
 const CHOOSE = 'Choose another folder with --data or SLUICEGATE_DATA.'
 /** Names that identify a folder as a gateway's. */
-const OWN_FILES: ReadonlySet<string> = new Set([LEDGER_FILE, OWNER_FILE, COPIES, 'admin-token'])
+const OWN_FILES: ReadonlySet<string> = new Set([
+  LEDGER_FILE,
+  OWNER_FILE,
+  GATEWAY_FILE,
+  COPIES,
+  'admin-token',
+])
 /** Names of a gateway that other programs have too: they do not identify a folder. */
 const COMMON_FILES: ReadonlySet<string> = new Set([
+  'answers',
   'archive',
   'cache',
   'log',
@@ -340,6 +350,35 @@ function claim(path: string): DatabaseSync {
   )
 }
 
+/** What a running gateway tells other processes about itself, in its folder. It only informs: the lock of the folder decides. */
+interface RunningGateway {
+  readonly url: string
+  readonly pid: number
+  /** ISO 8601 */
+  readonly started_at: string
+  readonly version: string
+}
+
+/** Writes what others may know about the gateway of a folder. @returns what removes it */
+export function announceGateway(path: string, gateway: RunningGateway): () => void {
+  const file = join(path, GATEWAY_FILE)
+  rmSync(file, { force: true })
+  writeFileSync(file, JSON.stringify(gateway), { mode: 0o600 })
+  return () => rmSync(file, { force: true })
+}
+
+/** The gateway that runs on a folder; undefined where none holds its lock, or where it has not told. */
+export function runningGateway(path: string): RunningGateway | undefined {
+  try {
+    const gateway = JSON.parse(readFileSync(join(path, GATEWAY_FILE), 'utf8')) as RunningGateway
+    const lock = lockFile(join(path, OWNER_FILE))
+    lock?.close()
+    return lock ? undefined : gateway
+  } catch {
+    return undefined
+  }
+}
+
 // Which ledger a folder holds. The ledger has an identity, and the file that locks the folder records it with its size, so that
 // a ledger that is gone is not taken for a new one.
 
@@ -399,7 +438,7 @@ function forget(lock: DatabaseSync): void {
 const BYTES = 8 * 2 ** 20
 /** Space that a disk must have for a reserve to be made on it. */
 const ROOM_MIB = 64
-/** Written repeatedly. Random, so that a file system that compresses does not shrink it. */
+/** It is written repeatedly. Random, so that a file system that compresses does not shrink it. */
 const BLOCK_BYTES = 2 ** 20
 
 /** Message for the operator while the reserve of a disk is in use. */

@@ -7,12 +7,9 @@ import type { LedgerItem, Log, LedgerReader } from '../ledger/ledger.ts'
 import type { Audit } from '../audit.ts'
 import type { WorkThread } from '../../threads/client.ts'
 import { StoredRecords, type Records } from '../records.ts'
-import { SqliteAudit } from './audit-log.ts'
-import { firstDay, SqliteLedger } from './engine.ts'
-import { exportDatabase } from './export.ts'
+import { firstDay, SqliteAudit, sqliteDriver, SqliteLedger } from './engine.ts'
 import { openMemoryDatabase } from './file.ts'
-import { sqliteDriver } from './records.ts'
-import { History, SqliteReader } from './reader.ts'
+import { auditAll, exportDatabase, History, SqliteReader } from './reader.ts'
 import { Store, type ToStore, type WorkerBatch } from './store.ts'
 import { WorkerClient, type HistoryReader } from './worker-client.ts'
 
@@ -76,11 +73,8 @@ function historyOf(db: DatabaseSync): HistoryReader {
   const pause = () => new Promise<void>((resolve) => setImmediate(resolve))
   return {
     accounts: async () => history.accounts(),
-    async audit(accounts, kept) {
-      const audits = []
-      for (const account of accounts) audits.push(...(await history.audit(account, kept, pause)))
-      return audits
-    },
+    rows: async () => history.rows(),
+    audit: (of) => auditAll(history, of, pause),
     foldable: async (...of) => history.foldable(...of),
     close() {},
   }

@@ -1,38 +1,53 @@
 /** Reads the rows and sums of a ledger through a read-only connection: for the index of usage, to verify, to fold. */
 import { statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
-import { fromStoredSum, type Pico, type StoredSum } from '../../money/money.ts'
-import { addCost, compareSums, counterName, CounterSums, withoutDropped } from '../ledger/sums.ts'
+import { type Pico, type StoredSum, fromStoredSum } from '../../money/money.ts'
+import { readBody } from '../ledger/bookings.ts'
 import { beginChain, chained } from '../ledger/chain.ts'
 import {
+  type NumberedRow,
   foldBounds,
+  inOrder,
   isBooking,
   isFoldable,
   linesByMonth,
-  type NumberedRow,
 } from '../ledger/items.ts'
-import { readBody } from '../ledger/bookings.ts'
 import type {
-  ChainPoint,
-  Discrepancy,
   ChainBase,
-  LedgerRow,
-  RequestId,
-  RowItem,
+  ChainPoint,
+  CounterItem,
   FoldedTotal,
   LedgerHead,
+  LedgerItem,
   LedgerReader,
+  LedgerRow,
   ReadRow,
+  RequestId,
+  RowItem,
+  TotalItem,
 } from '../ledger/ledger.ts'
 import {
-  all,
+  CounterSums,
+  addCost,
+  compareSums,
+  counterName,
+  verification,
+  withoutDropped,
+  type Verification,
+  type Verified,
+} from '../ledger/sums.ts'
+import { CORRUPT } from './file.ts'
+import {
+  type LimitColumns,
   OWNERS,
-  prepareHistory,
-  countersOf,
-  storedSums,
-  toRowItem,
   type TotalColumns,
   type UsageColumns,
+  all,
+  countersOf,
+  prepareHistory,
+  storedSums,
+  toLimits,
+  toRowItem,
 } from './sql.ts'
 
 const BUSY_TIMEOUT_MS = 2000
@@ -49,11 +64,13 @@ export function openReader(file: string, inode: number): LedgerReader {
 
 /**
  * Opens the file that a ledger has open. A first statement beside the log of another file would have SQLite empty that log's index,
- * and with it what the ledger wrote last, so the file is looked at again when it is open.
- * @returns undefined where another file is in its place
+ * and with it what the ledger wrote last, so the file is looked at again when it is open. Beside an empty file it would remove the log.
+ * @returns undefined where another file is in its place. @throws an error of a damaged database where it was emptied
  */
 export function openBeside(file: string, inode: number): DatabaseSync | undefined {
-  if (statSync(file).ino !== inode) return undefined
+  const { ino, size } = statSync(file)
+  if (ino !== inode) return undefined
+  if (size === 0) throw Object.assign(new Error(`${file} was emptied`), { errcode: CORRUPT })
   const db = new DatabaseSync(file, { readOnly: true, readBigInts: true, timeout: BUSY_TIMEOUT_MS })
   if (statSync(file).ino === inode) return db
   db.close()
@@ -211,29 +228,40 @@ export class History {
     return all<{ id: string }>(this.#sql.owners).map(({ id }) => id)
   }
 
+  /** The number of all rows. */
+  rows(): number {
+    return Number(this.#db.prepare('SELECT count(*) AS rows FROM usage').get()!.rows)
+  }
+
   /**
    * Adds up the rows of an account.
    * @param kept the first windows of spend that are compared, see `firstKept`. @param pause called between two steps
+   * @param before what is known of the rows
    * @returns stored sums that differ from those of the rows
    */
   async audit(
     account: string,
     kept: readonly [day: string, month: string],
     pause: () => Promise<void>,
-  ): Promise<readonly Discrepancy[]> {
+    before?: Verified,
+  ): Promise<Verification> {
     for (;;) {
       const { seq: base } = this.#base(account)
-      const sums = new Map<string, Pico>()
-      let after = 0n
-      let compared: readonly Discrepancy[] | 'folded' | undefined
+      // Where rows after those that are known were folded, their totals cannot be told from others.
+      const known = before && base <= before.seq ? before : undefined
+      const rows = {
+        known,
+        sums: new Map(known?.sums),
+        seq: BigInt(known?.seq ?? 0),
+        count: BigInt(known?.rows ?? 0),
+      }
+      let compared: Verification | 'folded' | undefined
       while (!compared) {
         await pause()
         compared = atOnce(this.#db, () => {
           // Rows that were added up as rows are in totals now.
           if (this.#base(account).seq !== base) return 'folded'
-          const last = this.#addUp(account, after, sums)
-          if (last !== undefined) after = last
-          return last === undefined ? this.#compare(account, sums, kept) : undefined
+          return this.#addUp(account, rows) ? undefined : this.#compare(account, rows, kept)
         })
       }
       if (compared !== 'folded') return compared
@@ -282,41 +310,56 @@ export class History {
     return { steps, months: linesByMonth(items), next: account }
   }
 
-  /** Adds up the rows after a number. @returns the last number; undefined where these were the last rows */
-  #addUp(account: string, after: bigint, sums: Map<string, Pico>): bigint | undefined {
-    const groups = this.#sql.sums.all(account, after, SUMMED_ROWS) as unknown as Group[]
-    let [rows, last] = [0n, after]
+  /** Adds up the next rows. @returns whether there may be more */
+  #addUp(account: string, of: AddedRows): boolean {
+    const groups = this.#sql.sums.all(account, of.seq, SUMMED_ROWS) as unknown as Group[]
+    let rows = 0n
     for (const { kind, key, team, day, billions, rest, count, seq } of groups) {
       rows += count
-      if (seq > last) last = seq
-      addCost(sums, { kind, key, team, day, cost: billions * BILLION + rest })
+      if (seq > of.seq) of.seq = seq
+      addCost(of.sums, { kind, key, team, day, cost: billions * BILLION + rest })
     }
-    return rows < SUMMED_ROWS ? undefined : last
+    of.count += rows
+    return rows === BigInt(SUMMED_ROWS)
   }
 
   #compare(
     account: string,
-    sums: Map<string, Pico>,
+    { known, sums, seq, count }: AddedRows,
     kept: readonly [day: string, month: string],
-  ): readonly Discrepancy[] {
-    for (const row of this.#sql.totalsOf.iterate(account)) {
-      const { key, team, day, ...cost } = row as unknown as TotalColumns
-      addCost(sums, { kind: 'usage', key, team, day, cost: fromStoredSum(cost) })
+  ): Verification {
+    if (!known) {
+      for (const row of this.#sql.totalsOf.iterate(account)) {
+        const { key, team, day, ...cost } = row as unknown as TotalColumns
+        addCost(sums, { kind: 'usage', key, team, day, cost: fromStoredSum(cost) })
+      }
     }
+    const rows = withoutDropped(sums, kept)
     const stored = storedSums(this.#sql, account)
-    this.#addCounters(account, stored, sums)
+    const counters = this.#addCounters(account, stored, sums, known)
     // Some sums of the rows have no stored one.
     for (const what of sums.keys()) if (!stored.has(what)) stored.set(what, 0n)
-    return compareSums(account, withoutDropped(stored, kept), sums)
+    const differences = compareSums(account, withoutDropped(stored, kept), sums)
+    return verification(differences, {
+      seq: Number(seq),
+      rows: Number(count),
+      sums: rows,
+      counters,
+    })
   }
 
   /** Adds what rows say of counters, and leaves out those of which rows may be folded. */
-  #addCounters(account: string, stored: Map<string, Pico>, sums: Map<string, Pico>): void {
+  #addCounters(
+    account: string,
+    stored: Map<string, Pico>,
+    sums: Map<string, Pico>,
+    known: Verified | undefined,
+  ): CounterSums['all'] {
     const counters = countersOf(this.#sql, account)
-    if (counters.length === 0) return
+    if (counters.length === 0) return new Map()
     const { day } = this.#sql.lastTotal.get(account) as { day: string }
-    const rows = new CounterSums(counters, day)
-    for (const row of this.#sql.countedRows.iterate(account)) {
+    const rows = new CounterSums(counters, day, known?.counters)
+    for (const row of this.#sql.countedRows.iterate(account, known?.seq ?? 0)) {
       const { seq, key, team, cost, body } = row as unknown as UsageColumns & { seq: bigint }
       rows.add({ seq: Number(seq), key: key!, team, cost, usage: JSON.parse(body!) })
     }
@@ -326,6 +369,7 @@ export class History {
       if (sum === undefined) stored.delete(name)
       else sums.set(name, sum)
     }
+    return rows.all
   }
 
   #base(account: string): ChainBase {
@@ -337,6 +381,37 @@ export class History {
   }
 }
 
+/** Accounts whose rows are added up. */
+export interface Audit {
+  readonly accounts: readonly string[]
+  /** The first windows of spend that are compared, see `firstKept`. */
+  readonly kept: readonly [day: string, month: string]
+  /** What is known of them. */
+  readonly verified: ReadonlyMap<string, Verified>
+}
+
+export async function auditAll(
+  history: History,
+  { accounts, kept, verified }: Audit,
+  pause: () => Promise<void>,
+): Promise<ReadonlyMap<string, Verification>> {
+  const found = new Map<string, Verification>()
+  for (const account of accounts) {
+    found.set(account, await history.audit(account, kept, pause, verified.get(account)))
+  }
+  return found
+}
+
+/** Rows of an account that were added up. */
+interface AddedRows {
+  /** What an earlier verification had of them. */
+  readonly known: Verified | undefined
+  readonly sums: Map<string, Pico>
+  /** The last one. */
+  seq: bigint
+  count: bigint
+}
+
 interface Group {
   readonly kind: LedgerRow['kind']
   readonly key: string | null
@@ -346,4 +421,94 @@ interface Group {
   readonly rest: bigint
   readonly count: bigint
   readonly seq: bigint
+}
+
+// Reads a whole database, as it is exported.
+
+/** Reads a database file through a connection of its own, in one read transaction. */
+export async function* exportFile(file: string): AsyncGenerator<LedgerItem> {
+  using db = new DatabaseSync(file, { readOnly: true, readBigInts: true })
+  db.exec('BEGIN')
+  yield* exportDatabase(db)
+}
+
+interface BaseColumns {
+  readonly base: bigint
+  readonly n: bigint
+  readonly chain: string | null
+}
+
+const MOST_ROWS = 2n ** 62n
+
+/** Everything in a database. The caller keeps the database from changing meanwhile. */
+export async function* exportDatabase(db: DatabaseSync): AsyncGenerator<LedgerItem> {
+  const paid = db.prepare('SELECT paid FROM account WHERE id = ?')
+  const bases = db.prepare('SELECT base, n, chain FROM account WHERE id = ?')
+  const limits = db.prepare('SELECT * FROM limits WHERE account = ?')
+  const totals = db.prepare('SELECT * FROM total WHERE account = ? ORDER BY day, key')
+  const rows = db.prepare(
+    `SELECT *, EXISTS (
+       SELECT 1 FROM total
+       WHERE total.account = usage.account AND total.day = usage.day AND total.key = usage.key
+     ) AS folded FROM usage WHERE account = ? AND seq > ? AND seq <= ? ORDER BY seq`,
+  )
+  const counters = db.prepare(
+    "SELECT owner, id, window, usd, pico FROM counter WHERE account = ? AND window <> ''",
+  )
+  const resets = db.prepare(
+    'SELECT owner, id, window, usd, pico FROM reset WHERE account = ? AND at > 0',
+  )
+  const owners = db.prepare(`${OWNERS} UNION SELECT account FROM limits`)
+
+  for (const { id: account } of all<{ id: string }>(owners)) {
+    yield { kind: 'account', account, paid: paid.get(account)?.paid === 1n }
+    for (const columns of all<LimitColumns>(limits, account)) {
+      yield { kind: 'limits', ...toLimits(columns) }
+    }
+    const { base = 0n, n, chain } = (bases.get(account) ?? {}) as Partial<BaseColumns>
+    yield* inOrder(totalsOf(account), rowsOf(account, 0n, base))
+    if (chain) yield { kind: 'base', account, n: Number(n), chain, optional: true }
+    yield* rowsOf(account, base, MOST_ROWS)
+    yield* countersOf(account)
+  }
+
+  function* countersOf(account: string): Generator<CounterItem> {
+    const taken = all<CounterColumns>(resets, account)
+    const rows = all<CounterColumns>(counters, account)
+    const isSame = (a: CounterColumns, b: CounterColumns) =>
+      a.owner === b.owner && a.id === b.id && a.window === b.window
+    // Limits without a counter have resets alone.
+    const plain = taken.filter((one) => !rows.some((row) => isSame(row, one)))
+    for (const one of [...rows, ...plain.map((reset) => ({ ...reset, usd: 0n, pico: 0n }))]) {
+      const { owner, id, window, ...amount } = one
+      const reset = taken
+        .filter((other) => isSame(one, other))
+        .reduce((sum, other) => sum + fromStoredSum(other), 0n)
+      const settled = fromStoredSum(amount)
+      yield { kind: 'counter', account, owner, id, window, settled, reset }
+    }
+  }
+
+  function* totalsOf(account: string): Generator<TotalItem> {
+    for (const columns of totals.iterate(account)) {
+      const { key, team, day, requests, usd, pico } = columns as unknown as TotalColumns
+      const cost = fromStoredSum({ usd, pico })
+      const of = { key, ...(team && { team }) }
+      yield { kind: 'total', account, ...of, day, rows: Number(requests), cost }
+    }
+  }
+
+  function* rowsOf(account: string, after: bigint, to: bigint): Generator<RowItem> {
+    for (const columns of rows.iterate(account, after, to)) {
+      const { folded, ...row } = columns as unknown as UsageColumns & { folded: bigint }
+      const unfolded = row.kind === 'usage' && folded === 1n
+      yield { ...toRowItem(row), ...(unfolded && { unfolded }) }
+    }
+  }
+}
+
+interface CounterColumns extends StoredSum {
+  readonly owner: string
+  readonly id: string
+  readonly window: string
 }

@@ -2,8 +2,9 @@
 import { closeSync, fsyncSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
-import { bookableRow } from '../ledger/deferred.ts'
+import { bookableRow } from '../ledger/unconfirmed.ts'
 import type { Settlement } from '../ledger/ledger.ts'
+import type { Pico } from '../../money/money.ts'
 import { createFile } from './file.ts'
 const HEADER = `${JSON.stringify({ kind: 'rescue', version: 1 })}\n`
 
@@ -23,10 +24,11 @@ export class RescueFile {
     return this.#bytes > 0
   }
 
-  /** Returns when the line is on the disk. @throws the error of the file system */
-  append(settlement: Settlement): void {
+  /** Writes the line before it returns. @returns the cost. @throws the error of the file system */
+  async append(settlement: Settlement): Promise<Pico> {
     this.#file ??= this.#open()
     this.#write(`${bookableRow(settlement)}\n`)
+    return settlement.cost
   }
 
   close(): void {

@@ -6,7 +6,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { fromStoredSum, type Pico } from '../../money/money.ts'
 import { AccountBook, NO_RATES_USED, NOTHING_SPENT } from '../ledger/book.ts'
-import { countersIn, kindOf, type Counts } from '../ledger/limit-list.ts'
+import { countersIn, countsOf, kindOf, type Counts } from '../ledger/limit-list.ts'
 import {
   addCost,
   addTo,
@@ -202,11 +202,78 @@ interface SpendTexts {
 
 // The account books of one process: the mirror of its file, with which admission decides.
 
-/** A charge that may not be in the file yet, and the amount that the book has of it. */
-interface MovedCharge {
-  readonly settlement: Settlement
+/** A settlement as plain values, which cost less to send than an object. */
+export type Charge = [
+  request: string,
+  account: string,
+  key: string,
+  /** The charged day. */
+  day: string,
+  cost: Pico,
+  /** ms since epoch */
+  at: number,
+  /** UsageRow as JSON. */
+  body: string,
+  team: string | null,
+  /** What the call counts, and in which counters; null where there are none. */
+  counts: { readonly counted: string; readonly tokens: bigint; readonly requests: bigint } | null,
+]
+
+/** A charge that may not be in the file yet, and what the book has of it. */
+export class AppliedCharge {
+  /** The arguments of its write. */
+  readonly charge: Charge
   readonly day: string
-  readonly moved: Counts
+  readonly settlement: Settlement
+  readonly #book: AccountBook
+  /** The form of the settlement that the book has. */
+  #form: Settlement | undefined
+
+  /** @param day the charged day */
+  constructor(settlement: Settlement, day: string, book: AccountBook) {
+    this.charge = chargeOf(settlement, day)
+    this.settlement = settlement
+    this.day = day
+    this.#book = book
+  }
+
+  get moved(): Counts {
+    return this.#form ? countsOf(this.#form.cost, this.#form.usage) : NO_COUNTS
+  }
+
+  /** Makes the book have a form of the settlement, or nothing of it. @returns the new balance */
+  move(to: Settlement | undefined): Pico {
+    const { settlement, day, moved } = this
+    if (to !== this.#form) {
+      this.#form = to
+      const now = this.moved
+      const more = {
+        usd: now.usd - moved.usd,
+        tokens: now.tokens - moved.tokens,
+        requests: now.requests - moved.requests,
+        concurrent: 0n,
+      }
+      this.#book.move(settlement, day, more.usd)
+      this.#book.count(settlement, settlement.usage.counted, more)
+    }
+    return this.#book.balance
+  }
+
+  /** Makes the file get another form. Where the first one was sent to it already, that may be booked. */
+  rewrite(settlement: Settlement): void {
+    // The array is changed in place: the client has it as the arguments of the write.
+    Object.assign(this.charge, chargeOf(settlement, this.day))
+  }
+}
+
+const NO_COUNTS: Counts = { usd: 0n, tokens: 0n, requests: 0n, concurrent: 0n }
+
+function chargeOf(settlement: Settlement, day: string): Charge {
+  const { request, account, key, team = null, cost, usage } = settlement
+  const { counted } = usage
+  const { tokens, requests } = countsOf(cost, usage)
+  const counts = counted === undefined ? null : { counted, tokens, requests }
+  return [request, account, key, day, cost, usage.at, JSON.stringify(usage), team, counts]
 }
 
 export class AccountBooks {
@@ -227,7 +294,7 @@ export class AccountBooks {
     this.#orphaned = orphaned
   }
 
-  /** Undefined for an account that has neither money nor limits. */
+  /** It is undefined for an account that has neither money nor limits. */
   find(account: string): AccountBook | undefined {
     return this.#books.get(account) ?? this.#fromFile(account)
   }
@@ -272,9 +339,9 @@ export class AccountBooks {
 
   /**
    * Reloads the sums of the file; limits and running calls stay.
-   * @param unwritten may be in the file or not. The answer to their second write tells, and takes those back that are.
+   * @param unconfirmed may be in the file or not. The answer to their second write tells, and takes those back that are.
    */
-  reload(snapshot: Snapshot, unwritten: Iterable<MovedCharge>): void {
+  reload(snapshot: Snapshot, unconfirmed: Iterable<AppliedCharge>): void {
     this.load(snapshot)
     for (const [account, book] of this.#books) {
       book.clearSums()
@@ -283,7 +350,7 @@ export class AccountBooks {
       if (stored) fillCounters(book, stored)
       this.#stored.delete(account)
     }
-    for (const { settlement, day, moved } of unwritten) {
+    for (const { settlement, day, moved } of unconfirmed) {
       const book = this.of(settlement.account)
       book.move(settlement, day, moved.usd)
       book.count(settlement, settlement.usage.counted, moved)
@@ -325,13 +392,13 @@ export class AccountBooks {
   async compare(
     account: string,
     kept: readonly [day: string, month: string],
-    unwritten: Iterable<MovedCharge>,
+    unconfirmed: Iterable<AppliedCharge>,
     stored: (account: string) => Promise<ReadonlyMap<string, Pico>>,
   ): Promise<Discrepancy[]> {
     if (!this.#books.has(account)) return []
     const sums = new Map(await stored(account))
     const book = this.#books.get(account)!
-    for (const { settlement, day, moved } of unwritten) {
+    for (const { settlement, day, moved } of unconfirmed) {
       if (settlement.account !== account) continue
       const { key, team, usage } = settlement
       addCost(sums, { kind: 'usage', key, team, day, cost: moved.usd })

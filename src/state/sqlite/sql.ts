@@ -46,7 +46,7 @@ export interface UsageColumns {
 
 export interface TotalColumns extends StoredSum {
   readonly key: string
-  /** Empty where there is none. */
+  /** It is empty where there is none. */
   readonly team: string
   readonly day: string
   readonly requests: bigint
@@ -242,9 +242,10 @@ export function setLimits(
   sql: Sql,
   account: string,
   key: string,
-  { disabled, expiresAt, rpm, concurrency, counted = [] }: KeyLimits,
+  limits: KeyLimits,
   revision: number,
 ): void {
+  const { disabled, expiresAt, rpm, concurrency, counted = [] } = limits
   const stored = sql.list.get(account, key) as { list: string; revision: bigint } | undefined
   if (stored && stored.revision > revision) return
   const former = new Set((readList(stored?.list ?? '').counted ?? []).map(({ id }) => id))
@@ -264,7 +265,7 @@ export function setLimits(
     expiresAt ?? null,
     rpm ?? UNLIMITED,
     concurrency ?? UNLIMITED,
-    writeList(counted),
+    writeList(limits),
     revision,
   )
 }
@@ -382,7 +383,7 @@ export function prepareHistory(db: DatabaseSync) {
     totalsOf: db.prepare('SELECT key, team, day, usd, pico FROM total WHERE account = ?'),
     countedRows: db.prepare(
       `SELECT seq, key, team, cost, body FROM usage
-       WHERE account = ? AND kind = 'usage' AND body LIKE '%"counted":"%'`,
+       WHERE account = ? AND seq > ? AND kind = 'usage' AND body LIKE '%"counted":"%'`,
     ),
     lastTotal: db.prepare("SELECT ifnull(max(day), '') AS day FROM total WHERE account = ?"),
   }

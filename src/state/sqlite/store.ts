@@ -5,7 +5,7 @@ import type { AuditEntry, AuditFilter, AuditRow } from '../audit.ts'
 import { codeOf, isDamage, transact } from './file.ts'
 import type { OpenedFolder, Reserve } from './folder.ts'
 import { History, type FoldStep } from './reader.ts'
-import { readSnapshot, type Snapshot } from './snapshot.ts'
+import { type Charge, readSnapshot, type Snapshot } from './snapshot.ts'
 import {
   addRow,
   all,
@@ -48,23 +48,6 @@ import { bookingBody, writeBody } from '../ledger/bookings.ts'
 import { checkSameRow, checkTotal, checkUnfolded, isBooking } from '../ledger/items.ts'
 import { countersIn, isKept, kindOf } from '../ledger/limit-list.ts'
 import { counterOwner } from '../ledger/sums.ts'
-
-/** A settlement as plain values, which cost less to send than an object. */
-export type Charge = [
-  request: string,
-  account: string,
-  key: string,
-  /** The charged day. */
-  day: string,
-  cost: Pico,
-  /** ms since epoch */
-  at: number,
-  /** UsageRow as JSON. */
-  body: string,
-  team: string | null,
-  /** What the call counts, and in which counters; null where there are none. */
-  counts: { readonly counted: string; readonly tokens: bigint; readonly requests: bigint } | null,
-]
 
 type NewReset = Omit<Reset, 'zone'> & {
   readonly window: string
@@ -412,13 +395,14 @@ export class Store {
   }
 
   /** Identity and size of the ledger. */
-  size(): { readonly id: string; readonly bytes: number } {
-    const { id, bytes } = this.#db
+  size(): { readonly id: string; readonly bytes: number; readonly freeBytes: number } {
+    const { id, bytes, free } = this.#db
       .prepare(
-        `SELECT id, page_count * page_size AS bytes FROM identity, pragma_page_count, pragma_page_size`,
+        `SELECT id, page_count * page_size AS bytes, freelist_count * page_size AS free
+         FROM identity, pragma_page_count, pragma_page_size, pragma_freelist_count`,
       )
       .get()!
-    return { id: String(id), bytes: Number(bytes) }
+    return { id: String(id), bytes: Number(bytes), freeBytes: Number(free) }
   }
 
   /** Rows, newest first. @param before a `seq` */

@@ -5,7 +5,8 @@ import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { cannotBook } from '../../errors/errors.ts'
 import { sentenceOf } from '../ledger/doubt.ts'
-import type { Discrepancy, Doubt, Log } from '../ledger/ledger.ts'
+import type { Doubt, Log } from '../ledger/ledger.ts'
+import type { Verification } from '../ledger/sums.ts'
 import type {
   CommandResult,
   ReadName,
@@ -17,7 +18,7 @@ import type {
 } from './store.ts'
 import type { Snapshot } from './snapshot.ts'
 import { COPIES, LEDGER_FILE, type Loss, RESERVE_USED } from './folder.ts'
-import type { Foldable, History } from './reader.ts'
+import type { Audit, Foldable, History } from './reader.ts'
 import type {
   FileJob,
   HistoryAnswer,
@@ -178,7 +179,8 @@ export class WorkerClient {
   #commits = 0
   /** Timer from a failed batch until the next attempt. */
   #retry: NodeJS.Timeout | undefined
-  #failing = false
+  /** Why the last batch could not be written; '' where it was. */
+  #failing = ''
   /** Whether running calls are charged in the reserve of a full disk. */
   #reserveUsed = false
   /** Whether the thread has ended for good, and not because of `close`. */
@@ -198,8 +200,17 @@ export class WorkerClient {
   }
 
   get ok(): boolean {
-    const writable = !this.#failing && !this.#reserveUsed && !this.#restarting
+    const writable = this.#failing === '' && !this.#reserveUsed && !this.#restarting
     return writable && !this.#ended && !this.#loss
+  }
+
+  /** The cause while it is not {@link ok}. */
+  get why(): string | undefined {
+    if (this.#loss) return this.loss
+    if (this.#ended) return this.#ended.message
+    if (this.#restarting) return 'the thread of the ledger has ended, another one is started'
+    if (this.#failing) return `the ledger cannot be written: ${this.#failing}`
+    return this.#reserveUsed ? 'the disk is full, running calls use the reserve' : undefined
   }
 
   /** Whether nothing can be written any more, although the ledger was not closed. */
@@ -393,8 +404,8 @@ export class WorkerClient {
       this.#fail(writes, outcomes.failure)
     } else if (writes.length > 0) {
       this.#commits++
-      if (this.#failing) this.#log.info('the ledger can be written again')
-      this.#failing = false
+      if (this.#failing !== '') this.#log.info('the ledger can be written again')
+      this.#failing = ''
       writes.forEach(({ finish, reject }, i) => {
         try {
           finish(outcomes[i]!)
@@ -427,10 +438,10 @@ export class WorkerClient {
       for (const { reject } of writes) reject(new Error(`the ledger cannot be written: ${reason}`))
       return
     }
-    if (!this.#failing) {
+    if (this.#failing === '') {
       this.#log.error(`the ledger cannot be written, no calls are admitted until it can: ${reason}`)
     }
-    this.#failing = true
+    this.#failing = reason
     this.#writes = [...writes, ...this.#writes]
     this.#retry = setTimeout(() => {
       this.#retry = undefined
@@ -466,7 +477,7 @@ export class WorkerClient {
       const { worker, snapshot } = await restarts.next()
       this.#worker = this.#use(worker)
       this.#reload(snapshot)
-      this.#failing = false
+      this.#failing = ''
       this.#reserveUsed = false
       this.#log.info('the ledger has a thread again')
     } catch (error) {
@@ -500,7 +511,7 @@ interface CopyOptions {
   /** `YYYYMMDD` */
   readonly day: string
   readonly keep: number
-  /** Of the file that the ledger has open. */
+  /** The inode of the file that the ledger has open. */
   readonly inode: number
   readonly signal: AbortSignal
 }
@@ -567,11 +578,8 @@ function startJob(job: FileJob): WorkThread {
 /** Reads the history of a ledger. */
 export interface HistoryReader {
   accounts(): Promise<readonly string[]>
-  /** See {@link History.audit}. */
-  audit(
-    accounts: readonly string[],
-    kept: readonly [day: string, month: string],
-  ): Promise<readonly Discrepancy[]>
+  rows(): Promise<number>
+  audit(of: Audit): Promise<ReadonlyMap<string, Verification>>
   /** See {@link History.foldable}. */
   foldable(...of: Parameters<History['foldable']>): Promise<Foldable>
   close(): void
@@ -610,7 +618,8 @@ export async function openHistory(
   }
   return {
     accounts: () => ask('accounts'),
-    audit: (accounts, kept) => ask({ audit: accounts, kept }),
+    rows: () => ask('rows'),
+    audit: (audit) => ask({ audit }),
     foldable: (...of) => ask({ foldable: of }),
     close: () => worker.send('end' as unknown as object),
   }

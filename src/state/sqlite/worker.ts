@@ -4,11 +4,11 @@
  */
 import { closeSync, openSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { backup, DatabaseSync } from 'node:sqlite'
+import { backup, DatabaseSync, type StatementSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
-import { CannotOpen, codeOf, isDamage, toCannotOpen } from './file.ts'
+import { CannotOpen, CHECKPOINT_PAGES, codeOf, isDamage, isMisread, toCannotOpen } from './file.ts'
 import { paced } from '../ledger/maintenance.ts'
-import { History, openBeside } from './reader.ts'
+import { type Audit, auditAll, History, openBeside } from './reader.ts'
 import { LEDGER_FILE, openFolder, type Loss, type OpenedFolder, Reserve } from './folder.ts'
 import type { Doubt } from '../ledger/ledger.ts'
 import type { Snapshot } from './snapshot.ts'
@@ -59,9 +59,10 @@ export type FileJob =
 
 /** A question to the thread of a history, which answers one after the other, and ends with `end`. */
 export type HistoryQuestion =
-  | { readonly audit: readonly string[]; readonly kept: readonly [day: string, month: string] }
+  | { readonly audit: Audit }
   | { readonly foldable: Parameters<History['foldable']> }
   | 'accounts'
+  | 'rows'
   | 'end'
 
 export type HistoryAnswer =
@@ -84,7 +85,8 @@ function open({ path, from, expected }: WorkerInit): void {
       if (!('close' in message)) {
         const result = store.run(message)
         watch.report()
-        return send(result)
+        send(result)
+        return watch.checkpoint()
       }
       watch.close()
       folder.close()
@@ -92,10 +94,9 @@ function open({ path, from, expected }: WorkerInit): void {
     })
     port.postMessage(opened)
   } catch (error) {
-    if (!(error instanceof CannotOpen) && codeOf(error) === 0) throw error
-    port.postMessage({
-      refused: toCannotOpen(join(path, LEDGER_FILE), error).message,
-    } satisfies Opened)
+    if (!(error instanceof CannotOpen) && codeOf(error) === 0 && !isMisread(error)) throw error
+    const { message: refused } = toCannotOpen(join(path, LEDGER_FILE), error)
+    port.postMessage({ refused } satisfies Opened)
   }
 }
 
@@ -103,9 +104,10 @@ function send(message: WorkerMessage): void {
   port.postMessage(message)
 }
 
-/** Checks that the file is in its place, records its size, and keeps the reserve of its disk. */
+/** Checks that the file is in its place, records its size, keeps the reserve of its disk, and moves its log into it. */
 class Watch {
   readonly #folder: OpenedFolder
+  readonly #logged: StatementSync
   readonly #reserve: Reserve
   #reserveUsed = false
   readonly #timer: NodeJS.Timeout
@@ -115,6 +117,9 @@ class Watch {
   constructor(folder: OpenedFolder, reserve: Reserve) {
     this.#folder = folder
     this.#reserve = reserve
+    // SQLite would move the log after a commit without a look at the file: one that was emptied would then not be empty any more.
+    folder.db.exec('PRAGMA wal_autocheckpoint = 0')
+    this.#logged = folder.db.prepare('PRAGMA wal_checkpoint(NOOP)')
     this.#timer = setInterval(() => this.#look(), LOOK_MS)
   }
 
@@ -125,10 +130,20 @@ class Watch {
     this.#reserveUsed = used
   }
 
+  /** Moves a long log into the file, if that is in its place. */
+  checkpoint(): void {
+    if (Number(this.#logged.get()!.log) < CHECKPOINT_PAGES || this.#isLost()) return
+    try {
+      this.#folder.db.exec('PRAGMA wal_checkpoint(PASSIVE)')
+    } catch {
+      // A full disk: it is tried after the next batch.
+    }
+  }
+
   /** Ends the watch after the last write. */
   close(): void {
     clearInterval(this.#timer)
-    this.#look()
+    this.#isLost()
     if (this.#loss?.what !== 'moved') return
     try {
       send({ rescued: this.#folder.rescue() })
@@ -137,10 +152,15 @@ class Watch {
     }
   }
 
-  #look(): void {
-    if (this.#loss) return
+  #isLost(): boolean {
+    if (this.#loss) return true
     this.#loss = this.#folder.loss()
-    if (this.#loss) return send({ loss: this.#loss })
+    if (this.#loss) send({ loss: this.#loss })
+    return this.#loss !== undefined
+  }
+
+  #look(): void {
+    if (this.#isLost()) return
     void this.#reserve.make().then(() => this.report())
     this.#looks++
     if (this.#looks % NOTE_LOOKS === 0) this.#folder.note()
@@ -183,7 +203,6 @@ async function copy(source: string, inode: number, target: string): Promise<void
 }
 
 const ALL_PAGES = 2 ** 31 - 1
-const WRONG_SQL = 1
 
 function serveHistory(file: string, inode: number): void {
   let db: DatabaseSync | undefined
@@ -205,9 +224,7 @@ function serveHistory(file: string, inode: number): void {
       port.postMessage({ value: await answer(history, question, pause) } satisfies HistoryAnswer)
     } catch (error) {
       const { message } = error as Error
-      // A file that was emptied lacks its tables.
-      const isDamaged = isDamage(error) || codeOf(error) === WRONG_SQL
-      port.postMessage({ error: message, isDamage: isDamaged } satisfies HistoryAnswer)
+      port.postMessage({ error: message, isDamage: isDamage(error) } satisfies HistoryAnswer)
     }
   })
 }
@@ -218,12 +235,9 @@ async function answer(
   pause: () => Promise<void>,
 ): Promise<unknown> {
   if (question === 'accounts') return history.accounts()
+  if (question === 'rows') return history.rows()
   if ('foldable' in question) return history.foldable(...question.foldable)
-  const differences = []
-  for (const account of question.audit) {
-    differences.push(...(await history.audit(account, question.kept, pause)))
-  }
-  return differences
+  return auditAll(history, question.audit, pause)
 }
 
 // The last statement: classes above it exist then.

@@ -5,7 +5,7 @@ import * as v from 'valibot'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { Maintenance } from '../../../src/state/ledger/maintenance.ts'
 import { openFolder } from '../../../src/state/sqlite/folder.ts'
-import { firstKept } from '../../../src/state/ledger/sums.ts'
+import { firstKept, type Verified } from '../../../src/state/ledger/sums.ts'
 import { History } from '../../../src/state/sqlite/reader.ts'
 import { Store } from '../../../src/state/sqlite/store.ts'
 import type { Ledger, LedgerState } from '../../../src/state/ledger/ledger.ts'
@@ -70,19 +70,19 @@ describe('folding a ledger', () => {
   it('loses nothing while calls are settled and sums compared', async () => {
     let now = NOON
     const { ledger } = await openPaid(undefined, () => now)
-    for (let i = 0; i < 3000; i++) void ledger.settle(settlement(`old_${i}`, 1n))
+    for (let i = 0; i < 2000; i++) void ledger.settle(settlement(`old_${i}`, 1n))
     now += 4 * DAY_MS
     const usage = { ...USAGE, at: now }
     const settle = async () => {
-      for (let i = 0; i < 40; i++) {
+      for (let i = 0; i < 10; i++) {
         await ledger.settle({ ...settlement(`new_${i}`, 5n, '20260519'), usage })
         expect(await ledger.verify()).toEqual([])
       }
     }
     const [folded] = await Promise.all([ledger.fold(new Date(now)), settle()])
-    expect(folded).toBe(3000)
-    expect(await ledger.key('acct', 'key')).toMatchObject({ lifetime: 3200n })
-    expect(await collect(ledger.usage('acct'))).toHaveLength(41)
+    expect(folded).toBe(2000)
+    expect(await ledger.key('acct', 'key')).toMatchObject({ lifetime: 2050n })
+    expect(await collect(ledger.usage('acct'))).toHaveLength(11)
     expect(await ledger.verify()).toEqual([])
   })
 
@@ -101,10 +101,10 @@ describe('folding a ledger', () => {
       }
       if (steps === 4) store.commit([charge('req_late')])
     }
-    expect(await history.audit('acct', firstKept(NOON), pause)).toEqual([])
+    expect((await history.audit('acct', firstKept(NOON), pause)).differences).toEqual([])
     expect(steps).toBe(5)
     db.exec("UPDATE usage SET cost = cost + 1 WHERE request = 'req_4999'")
-    const wrong = await history.audit('acct', firstKept(NOON), async () => {})
+    const { differences: wrong } = await history.audit('acct', firstKept(NOON), async () => {})
     expect(wrong).toHaveLength(7)
     expect(wrong[0]).toEqual({
       account: 'acct',
@@ -115,12 +115,43 @@ describe('folding a ledger', () => {
   })
 })
 
+it('a verification goes on from where an account of many rows was right, unless it was folded beyond that', async () => {
+  const { db, close } = openFolder(await folder({}))
+  onTestFinished(close)
+  const store = new Store(db)
+  const history = new History(db)
+  const later = NOON + 9 * DAY_MS
+  const audit = (before?: Verified) =>
+    history.audit('acct', firstKept(NOON), async () => {}, before)
+  const change = (request: string, by: number) =>
+    db.prepare('UPDATE usage SET cost = cost + ? WHERE request = ?').run(by, request)
+  store.commit(Array.from({ length: 3000 }, (_, i) => charge(`req_${i}`)))
+  const { verified } = await audit()
+  change('req_5', 1)
+  store.commit([charge('new_1')])
+  expect((await audit(verified)).differences).toEqual([])
+  expect((await audit()).differences).toHaveLength(7)
+  change('new_1', 1)
+  const wrong = await audit(verified)
+  expect(wrong.differences).toHaveLength(7)
+  expect(wrong.verified).toBeUndefined()
+  change('req_5', -1)
+  change('new_1', -1)
+  for (let from: string | undefined = ''; from !== undefined;) {
+    const { steps, next } = history.foldable(from, later, later)
+    if (steps.length > 0) store.commit([{ name: 'fold', args: [steps] }])
+    from = next
+  }
+  store.commit([charge('new_2')])
+  expect((await audit(verified)).differences).toEqual([])
+})
+
 describe('the maintenance of a ledger', () => {
   function maintain(options: Partial<ConstructorParameters<typeof Maintenance>[0]> = {}) {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     onTestFinished(() => void vi.useRealTimers())
     const fold = vi.fn<Ledger['fold']>(() => Promise.resolve(0))
-    const verify = vi.fn(() => Promise.resolve([]))
+    const verify = vi.fn<(isWhole: boolean) => Promise<[]>>(() => Promise.resolve([]))
     const optimize = vi.fn(() => Promise.resolve())
     const error = vi.fn()
     const ledger = {
@@ -157,6 +188,8 @@ describe('the maintenance of a ledger', () => {
     vi.advanceTimersByTime(30 * DAY_MS)
     const counts = [check, verify, fold, optimize].map((one) => one.mock.calls.length)
     expect(counts).toEqual([15, 15, 15, 2])
+    const whole = verify.mock.calls.flatMap(([isWhole], n) => (isWhole ? [n] : []))
+    expect(whole).toEqual([0, 7, 14])
   })
 
   it('leaves a file alone that is not sound', async () => {

@@ -194,7 +194,9 @@ function logOf(logged: string[]): Log {
 
 /** Times of the main thread, in which nothing waits; threads and their disks take the time that they take. */
 function fakeTime(): (ms: number) => Promise<void> {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  vi.useFakeTimers({
+    toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'performance'],
+  })
   return async (ms) => {
     await vi.advanceTimersByTimeAsync(ms)
     await new Promise((resolve) => void setImmediate(resolve))
@@ -328,7 +330,7 @@ async function redisScene(): Promise<Scene> {
     async reopen() {
       await engine.close().catch(() => undefined)
       const { ledger } = await redis.open(server.url, { outbox: engine.outbox })
-      await expect.poll(() => ledger.health()).toEqual({ ok: true, outbox: 0, oldestMs: 0 })
+      await expect.poll(() => ledger.health()).toMatchObject({ ok: true, outbox: 0, oldestMs: 0 })
       return ledger
     },
   }

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
+import { freePort } from '../../_ports.ts'
 
 export const NOT_INSTALLED = 'redis-server is not installed'
 const PATIENCE_MS = 60_000
@@ -151,6 +152,8 @@ export class RedisServer implements AsyncDisposable {
 export class Address implements AsyncDisposable {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
+  /** Those that lead to the server. */
+  readonly #outer = new Set<Socket>()
   #target: number | undefined
 
   static async of({ port }: RedisServer): Promise<Address> {
@@ -187,6 +190,11 @@ export class Address implements AsyncDisposable {
     for (const socket of this.#sockets) socket.unpipe().pause()
   }
 
+  /** What is sent arrives from now on, and its answers do not, until the connections end. */
+  holdAnswers(): void {
+    for (const socket of this.#outer) socket.unpipe().pause()
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#server.close()
     this.#cut()
@@ -197,6 +205,8 @@ export class Address implements AsyncDisposable {
   }
 
   #join(inner: Socket, outer: Socket): void {
+    this.#outer.add(outer)
+    outer.on('close', () => this.#outer.delete(outer))
     for (const [socket, other] of [
       [inner, outer],
       [outer, inner],
@@ -293,14 +303,4 @@ function endWithThisProcess(server: ChildProcess, folder: string): void {
   watcher.unref()
   ;(watcher.stdin as Socket).unref()
   server.once('exit', () => watcher.kill('SIGKILL'))
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }

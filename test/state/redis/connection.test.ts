@@ -4,7 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, it, vi } from 'vitest'
 import { folder } from '../../_folder.ts'
 import { needRedis, open, serverForTest, sharedServer, startedCluster } from './_engine.ts'
-import { startReplica } from './_redis.ts'
+import { Address, startReplica } from './_redis.ts'
 
 const PASSWORD = 'hunter2-is-not-a-password'
 const refusal = (message: string | RegExp) => ({
@@ -197,6 +197,43 @@ describe('records in Redis', () => {
     expect(await both[1].records.list('keys:none')).toEqual([])
   })
 
+  it('are made and replaced once, also where the answer is lost', async () => {
+    const server = await serverForTest()
+    await using address = await Address.of(server)
+    const { records } = await open(address.url)
+    /** Sends a write, and ends the connection after it was done and before it is answered. */
+    const withoutAnswer = async (write: () => Promise<boolean>, done: () => Promise<boolean>) => {
+      await expect.poll(() => records.get('account:none').catch(() => null)).toBeUndefined()
+      address.holdAnswers()
+      const answer = write()
+      answer.catch(() => {})
+      await expect.poll(done, { interval: 2 }).toBe(true)
+      address.leadTo(server)
+      return answer
+    }
+    const stored = (key: string) => server.ask((client) => client.get(`gw:${key}`))
+    let n = 0
+    const attempt = async () => {
+      const key = `account:acct_${n++}`
+      const isStored = async () => (await stored(key)) !== null
+      const isMade = await withoutAnswer(() => records.create(key, { revision: 1 }), isStored)
+      const isNext = async () => /"revision":2/.test((await stored(key)) ?? '')
+      const next = () => records.replace(key, { revision: 2 }, 1)
+      return [isMade, await withoutAnswer(next, isNext)]
+    }
+    let results: readonly boolean[] | undefined
+    const attempted = async () => {
+      // On a slow machine the time of a write passes, and it fails.
+      results = await attempt().catch(() => undefined)
+      return results !== undefined
+    }
+    await expect.poll(attempted, { timeout: 60_000 }).toBe(true)
+    expect(results).toEqual([true, true])
+    const key = `account:acct_${n - 1}`
+    expect(await records.create(key, { revision: 1 })).toBe(false)
+    expect(await records.replace(key, { revision: 2 }, 1)).toBe(false)
+  })
+
   it('keep the order of adds', async () => {
     const server = await sharedServer()
     const { records } = await open(server.url)
@@ -222,27 +259,39 @@ describe('a server that answers, and does not write', () => {
       'has no memory left',
       ['config', 'set', 'maxmemory', '1'],
       ['config', 'set', 'maxmemory', '0'],
+      /^Redis refuses: OOM/,
     ],
     [
       'does not run scripts any more',
       ['acl', 'setuser', 'default', '-evalsha'],
       ['acl', 'setuser', 'default', '+evalsha'],
+      /^Redis refuses: NOPERM/,
     ],
-    ['has become a replica', ['replicaof', '127.0.0.1', '1'], ['replicaof', 'no', 'one']],
+    [
+      'has become a replica',
+      ['replicaof', '127.0.0.1', '1'],
+      ['replicaof', 'no', 'one'],
+      /^Redis refuses: READONLY/,
+    ],
   ])(
     'is not healthy while it %s, whatever is read',
-    async (_, [break_, ...broken], [mend, ...mended]) => {
+    async (_, [break_, ...broken], [mend, ...mended], cause) => {
       const server = await serverForTest()
       const engine = await open(server.url)
       await healthy(true, engine)
       await server.ask((client) => client.call(break_!, ...broken))
+      const before = Date.now()
       await healthy(false, engine)
+      const { why, since } = engine.ledger.health()
+      expect([why, since]).toEqual([expect.stringMatching(cause), expect.closeTo(before, -5)])
       for (let i = 0; i < 3; i++) {
         await engine.records.get('account:none')
         expect(engine.ledger.health().ok).toBe(false)
       }
+      expect(engine.ledger.health().since).toBe(since)
       await server.ask((client) => client.call(mend!, ...mended))
       await healthy(true, engine)
+      expect(engine.ledger.health().why).toBeUndefined()
       await engine.close()
     },
   )

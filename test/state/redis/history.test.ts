@@ -1,5 +1,7 @@
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import type { LedgerItem, Settlement } from '../../../src/state/ledger/ledger.ts'
+import { RedisHistory } from '../../../src/state/redis/history.ts'
+import { scriptsWith } from '../../../src/state/redis/scripts.ts'
 import { parsePico } from '../../../src/money/money.ts'
 import { collect, LIMITS, openInMemory, settlement } from '../sqlite/_engine.ts'
 import {
@@ -169,6 +171,29 @@ describe('the history of accounts in Redis', () => {
     expect(await collect(into.ledger.export())).toEqual(items)
   })
 
+  it('is folded by another gateway where the first one was away for too long, and its lock stays', async () => {
+    const engine = await openEmpty()
+    await fill(engine)
+    const before = await stateOf(engine)
+    const client = server.client()
+    onTestFinished(() => client.disconnect())
+    await client.set('now', START + 9 * DAY_MS)
+    const bound = new Date(START + 10 * DAY_MS)
+    let pages = 0
+    const lapse = async () => {
+      if (pages++ === 0) await client.set('gw:folding', 'another', 'PX', 60_000)
+    }
+    expect(await engine.ledger.fold(bound, lapse)).toBeGreaterThan(0)
+    expect([await client.get('gw:folding'), await engine.ledger.fold(bound)]).toEqual([
+      'another',
+      0,
+    ])
+    await client.del('gw:folding')
+    expect(await engine.ledger.fold(bound)).toBeGreaterThan(0)
+    expect(await client.exists('gw:folding')).toBe(0)
+    expect(await stateOf(engine)).toEqual(before)
+  })
+
   it('is folded by the gateway that starts with a retention', async () => {
     const engine = await openEmpty()
     await fill(engine)
@@ -190,6 +215,39 @@ describe('the history of accounts in Redis', () => {
     expect(await collect(engine.ledger.orphans('acct'))).toMatchObject([orphan])
     expect(await collect(engine.ledger.orphans('other'))).toEqual([])
   })
+})
+
+it('is verified from where it was right the last time, and whole in between', async () => {
+  const server = await serverForTest()
+  const { ledger } = await open(server.url)
+  const counted = [{ id: 'cap.month', value: parsePico('1') }]
+  await pay(ledger, { ...LIMITS, counted })
+  const client = server.client()
+  onTestFinished(() => client.disconnect())
+  for (const [name, script] of Object.entries(scriptsWith('local now = 0'))) {
+    client.defineCommand(name, script)
+  }
+  const history = new RedisHistory({ client, ask: (send: () => unknown) => send() } as never)
+  const verify = async (isWhole: boolean) => {
+    await client.del('gw:verifying')
+    return history.verifyInTurn(isWhole)
+  }
+  const call = async (request: string) => {
+    const { counted, day } = await admit(ledger, request, 5n)
+    const { usage, ...rest } = settlement(request, 3n, day)
+    await ledger.settle({ ...rest, usage: { ...usage, ...(counted && { counted }) } })
+  }
+  for (let i = 0; i < 1200; i += 100) {
+    await Promise.all(Array.from({ length: 100 }, (_, n) => call(`req_${i + n}`)))
+  }
+  expect(await verify(true)).toEqual([])
+  await call('new_1')
+  expect(await verify(false)).toEqual([])
+  // The oldest call is gone, which a look at the rows after the last time does not see.
+  await client.xdel('gw:{acct}:u', '2-0')
+  await call('new_2')
+  expect(await verify(false)).toEqual([])
+  expect(await verify(true)).not.toEqual([])
 })
 
 it('is verified once a day by one of its gateways', async () => {

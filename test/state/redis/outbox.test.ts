@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Settled, Settlement } from '../../../src/state/ledger/ledger.ts'
+import { Unconfirmed } from '../../../src/state/ledger/unconfirmed.ts'
 import { OutboxFile, Outbox, type ReceiptLookup } from '../../../src/state/redis/outbox.ts'
 import type { Log } from '../../../src/state/ledger/ledger.ts'
 import { folder } from '../../_folder.ts'
@@ -56,7 +57,7 @@ async function open(store: FakeStore, path?: string, gateway = 'gw_1', isKept = 
       void logged.push([level, ...args].join(' '))
   const log = { info: write('info'), warn: write('warn'), error: write('error') } as unknown as Log
   const file = OutboxFile.open(path)
-  const outbox = new Outbox({
+  const onDisk = new Outbox({
     file,
     isKept,
     send: (settlement) => store.send(settlement),
@@ -72,11 +73,26 @@ async function open(store: FakeStore, path?: string, gateway = 'gw_1', isKept = 
     },
     ledger: () => store.ledger,
     wasIts: async (id) => store.was.has(id),
+    booked: (settlement, settled) => outbox.booked(settlement, settled),
     replayed: (bookings) => void store.replayed.push(bookings),
     log,
   })
+  const outbox = new Unconfirmed<undefined>({
+    store: {
+      send({ settlement }, done, failed) {
+        onDisk.book(settlement, MINUTE_MS).then(done, failed)
+      },
+    },
+    disk: onDisk,
+    log,
+  })
   onTestFinished(() => outbox.close().catch(() => {}))
-  return { outbox, file, path, logged }
+  const settle = (settlement: Settlement) => outbox.settle(settlement, undefined)
+  const replay = () => {
+    onDisk.mayLack()
+    void outbox.retry()
+  }
+  return { outbox, onDisk, settle, replay, file, path, logged }
 }
 
 beforeEach(() => {
@@ -92,7 +108,7 @@ describe('an outbox', () => {
     expect(store.told).toEqual(['gw_idle'])
     store.away = true
     const first = await open(store, undefined, 'gw_first')
-    await first.outbox.settle(settlement('req_1', 3n))
+    await first.settle(settlement('req_1', 3n))
     await first.outbox.close()
     const heir = await open(store, first.path, 'gw_heir')
     await vi.advanceTimersByTimeAsync(3000)
@@ -107,21 +123,21 @@ describe('an outbox', () => {
 
   it('answers like Redis while it can be reached', async () => {
     const store = new FakeStore()
-    const { outbox } = await open(store)
+    const { outbox, settle } = await open(store)
     const answer = { cost: 3n, balance: 7n }
-    expect(await outbox.settle(settlement('req_1', 3n))).toEqual({ state: 'charged', ...answer })
-    expect(await outbox.settle(settlement('req_1', 3n))).toEqual({ state: 'duplicate', ...answer })
+    expect(await settle(settlement('req_1', 3n))).toEqual({ state: 'charged', ...answer })
+    expect(await settle(settlement('req_1', 3n))).toEqual({ state: 'duplicate', ...answer })
     expect(outbox.health()).toEqual({ waiting: 0, oldestMs: 0 })
   })
 
   it('stores unconfirmed settlements on disk, and sends them in their order', async () => {
     const store = new FakeStore()
-    const { outbox, path } = await open(store)
+    const { outbox, path, settle } = await open(store)
     store.away = true
     const requests = Array.from({ length: 450 }, (_, i) => `req_${i}`)
-    for (const request of requests.slice(0, 50)) await outbox.settle(settlement(request, 3n))
+    for (const request of requests.slice(0, 50)) await settle(settlement(request, 3n))
     const cost = 2n ** 61n
-    await Promise.all(requests.slice(50).map((request) => outbox.settle(settlement(request, cost))))
+    await Promise.all(requests.slice(50).map((request) => settle(settlement(request, cost))))
     expect(outbox.health().waiting).toBe(450)
     using db = new DatabaseSync(join(path, 'outbox-1.db'), { readOnly: true })
     expect(db.prepare('SELECT count(*) AS n FROM waiting').get()).toEqual({ n: 450 })
@@ -137,26 +153,26 @@ describe('an outbox', () => {
 
   it('tells the first cost of a settlement that is repeated with another one while Redis is away', async () => {
     const store = new FakeStore()
-    const { outbox, logged } = await open(store)
-    await outbox.settle(settlement('req_before', 54n))
+    const { outbox, logged, settle, replay } = await open(store)
+    await settle(settlement('req_before', 54n))
     store.away = true
-    await outbox.settle(settlement('req_during', 54n))
+    await settle(settlement('req_during', 54n))
     for (const request of ['req_before', 'req_during']) {
-      expect(await outbox.settle(settlement(request, 210n))).toMatchObject({ cost: 54n })
+      expect(await settle(settlement(request, 210n))).toMatchObject({ cost: 54n })
     }
     expect(outbox.conflicts).toBe(2)
     expect(logged.filter((line) => line.includes('this stands'))).toHaveLength(2)
     store.away = false
-    outbox.replay()
+    replay()
     await eventually(() => expect(outbox.health().waiting).toBe(0))
     expect([...store.booked.values()]).toEqual([54n, 54n])
   })
 
   it('sends the others when one is refused', async () => {
     const store = new FakeStore()
-    const { outbox } = await open(store)
+    const { outbox, settle } = await open(store)
     store.away = true
-    for (const request of ['req_1', 'bad', 'req_2']) await outbox.settle(settlement(request, 3n))
+    for (const request of ['req_1', 'bad', 'req_2']) await settle(settlement(request, 3n))
     store.away = false
     const send = store.send.bind(store)
     store.send = (asked) =>
@@ -172,17 +188,17 @@ describe('an outbox', () => {
 
   it('reports the age of the oldest settlement, and logs an error once a minute when it is too old', async () => {
     const store = new FakeStore()
-    const { outbox, logged } = await open(store)
+    const { outbox, logged, settle } = await open(store)
     store.away = true
-    await outbox.settle(settlement('req_1', 3n))
+    await settle(settlement('req_1', 3n))
     await vi.advanceTimersByTimeAsync(50_000)
-    await outbox.settle(settlement('req_2', 3n))
+    await settle(settlement('req_2', 3n))
     expect(outbox.health()).toEqual({ waiting: 2, oldestMs: 50_000 })
     expect(logged).toEqual([])
     await vi.advanceTimersByTimeAsync(90_000)
     expect(logged).toEqual([
-      'error 2 settlements wait for Redis, the oldest for 60 s',
-      'error 2 settlements wait for Redis, the oldest for 120 s',
+      'error 2 settlements wait to be booked, the oldest for 60 s',
+      'error 2 settlements wait to be booked, the oldest for 120 s',
     ])
   })
 
@@ -197,14 +213,17 @@ describe('an outbox', () => {
     const ids = (n: number) => Array.from({ length: n }, (_, i) => `req_${i}`)
 
     it('defers settlements, says so once, and books them in their order', async () => {
-      const { outbox, store, logged } = await stuck()
+      const { outbox, store, logged, settle } = await stuck()
       for (const request of ids(50)) {
-        const settled = await outbox.settle(settlement(request, 3n))
+        const settled = await settle(settlement(request, 3n))
         expect(settled).toEqual({ state: 'deferred', cost: 3n, balance: 0n })
       }
       expect(logged).toEqual([expect.stringMatching(/^error .*outbox-1\.db cannot be written/)])
       expect(logged[0]).toContain('disk full')
-      expect([outbox.ok, outbox.health().waiting]).toEqual([false, 50])
+      expect([outbox.why, outbox.health().waiting]).toEqual([
+        '50 settlements are only in memory',
+        50,
+      ])
       await vi.advanceTimersByTimeAsync(5000)
       expect(outbox.health()).toEqual({ waiting: 50, oldestMs: 5000 })
       // One attempt a second, of the oldest.
@@ -212,17 +231,17 @@ describe('an outbox', () => {
       store.away = false
       store.sent.length = 0
       await vi.advanceTimersByTimeAsync(1000)
-      await eventually(() => expect(outbox.ok).toBe(true))
+      await eventually(() => expect(outbox.why).toBeUndefined())
       expect(store.sent).toEqual(ids(50))
       expect(outbox.health()).toEqual({ waiting: 0, oldestMs: 0 })
     })
 
     it('stores them on the disk when that can be written first', async () => {
-      const { outbox, store, append } = await stuck()
-      await outbox.settle(settlement('req_1', 3n))
+      const { outbox, store, append, settle } = await stuck()
+      await settle(settlement('req_1', 3n))
       append.mockRestore()
       await vi.advanceTimersByTimeAsync(1000)
-      await eventually(() => expect(outbox.ok).toBe(true))
+      await eventually(() => expect(outbox.why).toBeUndefined())
       expect(outbox.health().waiting).toBe(1)
       store.away = false
       await vi.advanceTimersByTimeAsync(1000)
@@ -231,26 +250,26 @@ describe('an outbox', () => {
     })
 
     it('books a waived settlement with 0', async () => {
-      const { outbox, store } = await stuck()
-      await outbox.settle(settlement('req_1', 3n))
-      await outbox.settle(settlement('req_2', 5n))
+      const { outbox, store, settle } = await stuck()
+      await settle(settlement('req_1', 3n))
+      await settle(settlement('req_2', 5n))
       const waived = { state: 'deferred', cost: 0n, balance: 0n }
       expect(outbox.waive({ ...KEY, request: 'req_1' })).toEqual(waived)
       store.away = false
       await vi.advanceTimersByTimeAsync(1000)
-      await eventually(() => expect(outbox.ok).toBe(true))
+      await eventually(() => expect(outbox.why).toBeUndefined())
       expect(Object.fromEntries(store.booked)).toEqual({ req_1: 0n, req_2: 5n })
       expect(outbox.conflicts).toBe(0)
     })
 
     it('lets a booking stand whose answer was lost, and counts it', async () => {
-      const { outbox, store, logged } = await stuck()
-      await outbox.settle(settlement('req_1', 3n))
+      const { outbox, store, logged, settle } = await stuck()
+      await settle(settlement('req_1', 3n))
       store.booked.set('req_1', 3n)
       outbox.waive({ ...KEY, request: 'req_1' })
       store.away = false
       await vi.advanceTimersByTimeAsync(1000)
-      await eventually(() => expect(outbox.ok).toBe(true))
+      await eventually(() => expect(outbox.why).toBeUndefined())
       expect(store.booked.get('req_1')).toBe(3n)
       expect(outbox.conflicts).toBe(1)
       expect(logged.join('\n')).toContain('req_1 was booked before with 0.000000000003 USD, not 0')
@@ -261,9 +280,9 @@ describe('an outbox', () => {
     })
 
     it('waives a settlement that is still on its way to Redis', async () => {
-      const { outbox, store, append } = await stuck()
+      const { outbox, store, append, settle } = await stuck()
       append.mockRestore()
-      const settled = outbox.settle(settlement('req_1', 3n))
+      const settled = settle(settlement('req_1', 3n))
       expect(outbox.waive({ ...KEY, request: 'req_1' })).toMatchObject({ cost: 0n })
       await settled
       store.away = false
@@ -274,19 +293,25 @@ describe('an outbox', () => {
     })
 
     it('counts a booking that Redis makes while it is waived', async () => {
-      const { outbox, store } = await stuck()
+      const { outbox, store, settle } = await stuck()
       store.away = false
-      const settled = outbox.settle(settlement('req_1', 3n))
+      const settled = settle(settlement('req_1', 3n))
       outbox.waive({ ...KEY, request: 'req_1' })
-      expect(await settled).toMatchObject({ state: 'charged', cost: 3n })
+      expect(await settled).toMatchObject({ state: 'deferred', cost: 3n })
+      await eventually(() => expect(outbox.health().waiting).toBe(0))
+      expect(store.booked.get('req_1')).toBe(3n)
       expect(outbox.conflicts).toBe(1)
+      expect(outbox.waive({ ...KEY, request: 'req_1' })).toMatchObject({
+        state: 'duplicate',
+        cost: 3n,
+      })
     })
 
     it('logs one that does not fit with 0 when it is waived at once', async () => {
-      const { outbox, logged } = await stuck()
+      const { outbox, logged, settle } = await stuck()
       const all = ids(10_000)
-      await Promise.all(all.map((request) => outbox.settle(settlement(request, 3n))))
-      await outbox.settle(settlement('late', 3n)).then(() => {
+      await Promise.all(all.map((request) => settle(settlement(request, 3n))))
+      await settle(settlement('late', 3n)).then(() => {
         outbox.waive({ ...KEY, request: 'late' })
       })
       await new Promise((resolve) => setImmediate(resolve))
@@ -296,16 +321,16 @@ describe('an outbox', () => {
     })
 
     it('logs a settlement that comes after its end', async () => {
-      const { outbox, logged } = await stuck()
+      const { outbox, logged, settle } = await stuck()
       await outbox.close()
-      expect(await outbox.settle(settlement('late', 3n))).toMatchObject({ state: 'deferred' })
+      expect(await settle(settlement('late', 3n))).toMatchObject({ state: 'deferred' })
       expect(unbooked(logged)).toEqual(['late'])
     })
 
     it('goes on while its file cannot be read', async () => {
-      const { outbox, file, store, logged, append } = await stuck()
+      const { outbox, file, store, logged, append, settle } = await stuck()
       append.mockRestore()
-      await outbox.settle(settlement('req_1', 3n))
+      await settle(settlement('req_1', 3n))
       const summary = vi.spyOn(file, 'summary').mockImplementation(() => {
         throw new Error('disk I/O error')
       })
@@ -319,9 +344,9 @@ describe('an outbox', () => {
     })
 
     it('logs what does not fit, and at the end what is left, as lines of an export', async () => {
-      const { outbox, logged } = await stuck()
+      const { outbox, logged, settle } = await stuck()
       const all = ids(10_001)
-      await Promise.all(all.map((request) => outbox.settle(settlement(request, 3n))))
+      await Promise.all(all.map((request) => settle(settlement(request, 3n))))
       expect(outbox.health().waiting).toBe(10_000)
       await eventually(() => expect(unbooked(logged)).toEqual(['req_10000']))
       await expect(outbox.close()).rejects.toThrow('10001 settlements could not be booked')
@@ -331,9 +356,9 @@ describe('an outbox', () => {
 
   it('reports nothing pending after it was closed', async () => {
     const store = new FakeStore()
-    const { outbox, path } = await open(store)
+    const { outbox, path, settle } = await open(store)
     store.away = true
-    await outbox.settle(settlement('req_1', 3n))
+    await settle(settlement('req_1', 3n))
     await outbox.close()
     expect(outbox.health()).toEqual({ waiting: 0, oldestMs: 0 })
     store.away = false
@@ -344,15 +369,15 @@ describe('an outbox', () => {
   describe('when Redis may have lost writes', () => {
     it('sends the bookings of the last two minutes again', async () => {
       const store = new FakeStore()
-      const { outbox, logged } = await open(store)
-      await outbox.settle(settlement('req_old', 1n))
+      const { logged, settle, replay } = await open(store)
+      await settle(settlement('req_old', 1n))
       await vi.advanceTimersByTimeAsync(2 * MINUTE_MS + 1)
       const requests = Array.from({ length: 500 }, (_, i) => `req_${i}`)
-      for (const request of requests) await outbox.settle(settlement(request, 1n))
+      for (const request of requests) await settle(settlement(request, 1n))
       store.booked.delete('req_7')
       store.booked.delete('req_old')
       store.sent.length = 0
-      outbox.replay()
+      replay()
       const warning = 'warn Redis had lost 1 bookings; they are booked again'
       await eventually(() => expect(logged).toEqual([warning]))
       expect(store.sent).toEqual(requests)
@@ -362,56 +387,56 @@ describe('an outbox', () => {
 
     it('keeps older bookings while no new one is confirmed', async () => {
       const store = new FakeStore()
-      const { outbox } = await open(store)
-      await outbox.settle(settlement('req_1', 1n))
+      const { settle, replay } = await open(store)
+      await settle(settlement('req_1', 1n))
       store.booked.clear()
       await vi.advanceTimersByTimeAsync(30 * MINUTE_MS)
-      outbox.replay()
+      replay()
       await eventually(() => expect([...store.booked.keys()]).toEqual(['req_1']))
     })
 
     it('sends nothing again whose receipt may have expired', async () => {
       const store = new FakeStore()
-      const { outbox } = await open(store)
-      await outbox.settle(settlement('req_1', 1n))
+      const { settle, replay } = await open(store)
+      await settle(settlement('req_1', 1n))
       await vi.advanceTimersByTimeAsync(13 * HOUR_MS)
-      await outbox.settle(settlement('req_2', 1n))
+      await settle(settlement('req_2', 1n))
       await vi.advanceTimersByTimeAsync(1)
       store.sent.length = 0
-      outbox.replay()
+      replay()
       await eventually(() => expect(store.sent).toEqual(['req_2']))
     })
 
     it('tries again until it succeeds, and keeps a repeated booking for another two minutes', async () => {
       const store = new FakeStore()
-      const { outbox } = await open(store)
-      await outbox.settle(settlement('req_1', 1n))
+      const { settle, replay } = await open(store)
+      await settle(settlement('req_1', 1n))
       await vi.advanceTimersByTimeAsync(MINUTE_MS)
       store.booked.clear()
       store.away = true
-      outbox.replay()
+      replay()
       await vi.advanceTimersByTimeAsync(5000)
       store.away = false
       await vi.advanceTimersByTimeAsync(1000)
       await eventually(() => expect(store.booked.has('req_1')).toBe(true))
       await vi.advanceTimersByTimeAsync(1.5 * MINUTE_MS)
-      await outbox.settle(settlement('req_2', 1n))
+      await settle(settlement('req_2', 1n))
       store.booked.clear()
-      outbox.replay()
+      replay()
       await eventually(() => expect([...store.booked.keys()]).toEqual(['req_1', 'req_2']))
     })
 
     it('sends settlements to the ledger that they belong to, or one accepted in its place', async () => {
       const store = new FakeStore()
-      const { outbox } = await open(store)
+      const { outbox, settle, replay } = await open(store)
       store.away = true
-      await outbox.settle(settlement('req_1', 3n))
+      await settle(settlement('req_1', 3n))
       Object.assign(store, { away: false, ledger: 'other' })
-      outbox.replay()
+      replay()
       await vi.advanceTimersByTimeAsync(3000)
       expect([store.booked.size, outbox.health().waiting]).toEqual([0, 1])
       store.ledger = undefined
-      outbox.replay()
+      replay()
       await vi.advanceTimersByTimeAsync(3000)
       expect(store.booked.size).toBe(0)
       store.ledger = 'other'
@@ -422,15 +447,15 @@ describe('an outbox', () => {
 
     it('sends bookings from the file and remembered ones again', async () => {
       const store = new FakeStore()
-      const { outbox } = await open(store)
+      const { settle, replay, onDisk } = await open(store)
       store.away = true
-      await outbox.settle(settlement('req_1', 1n))
+      await settle(settlement('req_1', 1n))
       store.away = false
       await vi.advanceTimersByTimeAsync(1000)
       await eventually(() => expect(store.booked.size).toBe(1))
-      outbox.remember(() => store.send(settlement('top_up', -5n)))
+      onDisk.remember(() => store.send(settlement('top_up', -5n)))
       store.booked.clear()
-      outbox.replay()
+      replay()
       await eventually(() => expect([...store.booked.keys()]).toEqual(['req_1', 'top_up']))
     })
   })
@@ -438,9 +463,9 @@ describe('an outbox', () => {
   describe('with settlements older than half the life of a receipt', () => {
     async function openOld(lookUp: ReceiptLookup) {
       const store = new FakeStore()
-      const { outbox, file, logged } = await open(store)
+      const { outbox, file, logged, settle } = await open(store)
       store.away = true
-      for (const request of ['req_1', 'req_2']) await outbox.settle(settlement(request, 1n))
+      for (const request of ['req_1', 'req_2']) await settle(settlement(request, 1n))
       vi.setSystemTime(Date.now() + 12 * HOUR_MS + 1)
       Object.assign(store, { away: false, lookUp })
       await vi.advanceTimersByTimeAsync(1000)

@@ -55,9 +55,11 @@ it('entries of two gateways are priced again from the stored prices', async () =
     admin: { token: 'admin-token' },
   })
   await using one = await createTestGateway(await config(FINE))
-  expect((await one.chat(hello)).status).toBe(200)
+  // A store that is late on a busy machine refuses a call, which costs nothing.
+  const answered = () => expect.poll(async () => (await one.chat(hello)).status).toBe(200)
+  await answered()
   await one.gateway.reload(loaded(await config(LONG)))
-  expect((await one.chat(hello)).status).toBe(200)
+  await answered()
   const verify = () =>
     call(['ledger', 'verify', '--prices', '--url', one.url, '--token', 'admin-token'])
   await expect

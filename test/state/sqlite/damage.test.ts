@@ -3,7 +3,8 @@
  */
 import { statSync } from 'node:fs'
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
 import { ConfigError } from '../../../src/errors/errors.ts'
 import { checkPages } from '../../../src/state/sqlite/worker-client.ts'
@@ -41,6 +42,21 @@ async function ledgerFile(): Promise<{ file: string; balances: Map<string, bigin
   await ledger.close()
   return { file: join(path, 'ledger.db'), balances }
 }
+
+it('a value of another type is damage, and is told so at the start', async () => {
+  const { file } = await ledgerFile()
+  const db = new DatabaseSync(file)
+  db.enableDefensive(false)
+  db.exec(`PRAGMA writable_schema = ON;
+    UPDATE sqlite_schema SET sql = replace(replace(sql, 'STRICT,', ''), 'INTEGER', 'ANY') WHERE name = 'account'`)
+  db.close()
+  const wrong = new DatabaseSync(file)
+  wrong.exec("UPDATE account SET usd = 'x'")
+  wrong.close()
+  const opened = await open(dirname(file)).catch((error: unknown) => error)
+  expect(opened).toBeInstanceOf(ConfigError)
+  expect((opened as ConfigError).issues[0]!.message).toContain(`${file} is damaged`)
+})
 
 describe.each([1, 16, 256])('%i flipped bytes', (count) => {
   it('never leave a wrong balance without an alarm', async () => {

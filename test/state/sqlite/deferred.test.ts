@@ -41,7 +41,9 @@ function unbooked(logged: readonly string[]) {
 }
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  vi.useFakeTimers({
+    toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'performance'],
+  })
 })
 afterEach(() => vi.useRealTimers())
 

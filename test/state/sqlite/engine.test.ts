@@ -23,9 +23,11 @@ import { holdOf } from '../_hold.ts'
 
 const HOUR_MS = 3_600_000
 
+// It decides by the same book as the ledger in memory, whose tests have the examples; `npm run test:processes` has them here too.
 ledgerConformance(
   'sqlite',
   async (clock) => (await open(await folder({}), () => clock.now())).ledger,
+  { only: 'walk' },
 )
 
 describe('the SQLite engine', () => {
@@ -276,7 +278,8 @@ describe('verifying', () => {
       for (let i = 0; i < 60; i++) {
         const { request } = admit(ledger, `req_${writer}_${i}`, 3n)
         await ledger.settle(settlement(request, BigInt(i)))
-        if (i % 5 === 0) expect(await ledger.verify()).toEqual([])
+        // Forty in all, at other moments of each writer.
+        if (i % 30 === writer) expect(await ledger.verify()).toEqual([])
       }
     }
     await Promise.all(Array.from({ length: 20 }, (_, writer) => settle(writer)))

@@ -9,7 +9,12 @@ import { ConfigError, Unavailable } from '../../../src/errors/errors.ts'
 import { MAX_AMOUNT } from '../../../src/money/money.ts'
 import { SCHEMA } from '../../../src/state/ledger/ledger.ts'
 import { checkVersion } from '../../../src/state/sqlite/file.ts'
-import { judgeFileSystem, openFolder } from '../../../src/state/sqlite/folder.ts'
+import {
+  announceGateway,
+  judgeFileSystem,
+  openFolder,
+  runningGateway,
+} from '../../../src/state/sqlite/folder.ts'
 import { Store, type StoreCommand, type WriteName } from '../../../src/state/sqlite/store.ts'
 import { folder } from '../../_folder.ts'
 import {
@@ -277,6 +282,20 @@ describe('a folder', () => {
     )
     child.kill('SIGKILL')
     await once(child, 'exit')
+    await open(path)
+  })
+
+  it('names the gateway that owns it, while that runs', async () => {
+    const { path, ledger } = await open()
+    const gateway = { url: 'http://127.0.0.1:9', pid: 7, started_at: '2026-11-29T07:12:00Z' }
+    announceGateway(path, { ...gateway, version: '0' })
+    expect(statSync(join(path, 'gateway.json')).mode & 0o777).toBe(0o600)
+    expect(runningGateway(path)).toMatchObject(gateway)
+    expect(await refusalOf(path)).toMatch(
+      /^A gateway runs here already: http:\/\/127\.0\.0\.1:9 \(process 7, since 2026-11-29 07:12 UTC/,
+    )
+    await ledger.close()
+    expect(runningGateway(path)).toBeUndefined()
     await open(path)
   })
 

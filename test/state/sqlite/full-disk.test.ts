@@ -120,7 +120,12 @@ describe('a full disk', () => {
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200))
     expect(reserved()).toBeUndefined()
     // Everything is on the disk, and nothing new is begun.
-    expect(ledger.health()).toEqual({ ok: false, outbox: 0, oldestMs: 0 })
+    expect(ledger.health()).toMatchObject({
+      ok: false,
+      outbox: 0,
+      oldestMs: 0,
+      why: 'the disk is full, running calls use the reserve',
+    })
     const refused = await t.chat(hello)
     expect([refused.status, refused.json.error.code]).toEqual([503, 'service_unavailable'])
     expect((await create('new')).status).toBe(503)

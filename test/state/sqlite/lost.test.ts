@@ -182,6 +182,22 @@ describe('a ledger that is damaged while it is used', () => {
     for (const { request } of rescued) expect(costs.get(request)).toBe(acknowledged.get(request))
   })
 
+  it('is found although its log would fill the emptied file again', async () => {
+    const { ledger, records, path } = await openPaid()
+    const names = Array.from({ length: 300 }, (_, i) => `req_${i}`)
+    await Promise.all(names.map((name) => ledger.settle(settlement(name, 1n))))
+    // Ten of them make the log so long that it is moved into the file.
+    const write = async () => {
+      for (let i = 0; i < 12; i++) await records.put('large', { text: `${i}`.repeat(900_000) })
+    }
+    const file = join(path, 'ledger.db')
+    await write()
+    expect((await stat(file)).size).toBeGreaterThan(900_000)
+    await truncate(file, 0)
+    await write().catch(() => {})
+    expect(await ledger.lost).toBe(`${file} was emptied`)
+  })
+
   it('is found by the check at the start, which ends the gateway', async () => {
     const { ledger, path } = await openPaid()
     for (let i = 0; i < 300; i++) await ledger.settle(settlement(`req_${i}`, 1n))

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createStorage } from 'unstorage'
-import { sqliteDriver } from '../../../src/state/sqlite/records.ts'
+import { sqliteDriver } from '../../../src/state/sqlite/engine.ts'
 import { startThread, WorkerClient } from '../../../src/state/sqlite/worker-client.ts'
 import { folder } from '../../_folder.ts'
 import { NOON, open, openPaid, settlement } from './_engine.ts'

@@ -1,6 +1,6 @@
 /** A ledger whose thread ends while it is used: another one takes its place. */
 import { EventEmitter } from 'node:events'
-import { existsSync } from 'node:fs'
+import { existsSync, renameSync } from 'node:fs'
 import { readFile, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
@@ -116,8 +116,10 @@ describe('a ledger whose thread ends', () => {
     vi.useFakeTimers({ toFake: ['setTimeout'] })
     onTestFinished(() => void vi.useRealTimers())
     // No other thread takes another ledger, or begins one.
-    await rename(path, `${path}-away`)
-    await threads.last!.terminate()
+    // The one that ends may not see it either.
+    const ended = threads.last!.terminate()
+    renameSync(path, `${path}-away`)
+    await ended
     await expect.poll(() => logged.join('\n')).toContain('could not be opened by another thread')
     expect(existsSync(path)).toBe(false)
     await rename(`${path}-away`, path)

@@ -182,6 +182,7 @@ it('after FLUSHALL no client is told that its key is invalid, and one command go
   expect([wrong.status, wrong.json.error.code]).toEqual([409, 'state_changed'])
   const accepted = await admin('POST', '/ledger/accept', { id: known.id, kind })
   expect([accepted.status, accepted.json.data.doubt]).toEqual([200, null])
+  expect(accepted.json.data.rows).toEqual(expect.any(Number))
   const [entry] = (await admin('GET', '/audit')).json.data
   expect(entry).toMatchObject({ actor: 'admin', action: 'ledger.accept', object: 'ledger' })
   expect((await gateway.ask('GET', '/readyz')).status).toBe(200)
