@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
-import { explainRow } from '../../src/money/explained.ts'
+import { explainRow } from '../../src/state/prices.ts'
 import { priceUsage, type UsageLine } from '../../src/money/money.ts'
 import { compilePrices, PRICE_NAMES, PRICE_PER_PICO, formatPrice } from '../../src/money/prices.ts'
 import { call } from '../_cli.ts'

@@ -46,7 +46,7 @@ async function openGateway() {
     return { ...asked, id: String(asked.headers['x-service-request-id']) }
   }
   const credit = async () => (await admin('GET', place)).json.data.credit
-  return { gateway, admin, place, ask, credit }
+  return { gateway, admin, place, ask, credit, key: made.key }
 }
 
 const LATER = '2099-03-31T00:00:00.000Z'
@@ -123,6 +123,8 @@ it('a call is refunded once, whole or in part, and its entry stays', async () =>
   const refund = (of: string, body: object) => admin('POST', `/requests/${of}/refund`, body)
   const much = await refund(id, { usd: '0.6', reason: 'slow' })
   expect([much.status, much.json.error.code]).toEqual([409, 'refund_too_large'])
+  const none = await refund('req_01ARZ3NDEKTSV4RRFFQ69G5FAV', { reason: 'slow' })
+  expect([none.status, none.json.error.code]).toEqual([404, 'not_found'])
   const all = await Promise.all(Array.from({ length: 50 }, () => refund(id, { reason: 'cut off' })))
   expect(all.map(({ status }) => status).toSorted()).toEqual([
     ...Array.from({ length: 49 }, () => 200),
@@ -149,7 +151,47 @@ it('a call is refunded once, whole or in part, and its entry stays', async () =>
     },
   ])
   expect((await admin('GET', place)).json.data.spend.lifetime).toBe(1)
+  const { text } = await gateway.ask('GET', '/metrics', { key: TOKEN })
+  expect(text).toMatch(/^sluicegate_refunds_usd_total\{.*\} 0\.6$/m)
   expect(await gateway.gateway.runtime.ledger.verify()).toEqual([])
+})
+
+it('an account has at most 100 open blocks', async () => {
+  const { admin, place } = await openGateway()
+  const give = (i: number) =>
+    admin('POST', `${place}/credits`, { usd: '1', kind: 'promotional', reference: `gift-${i}` })
+  for (let i = 0; i < 100; i++) expect((await give(i)).status).toBe(201)
+  const more = await give(100)
+  expect([more.status, more.json.error.code]).toEqual([409, 'too_many_blocks'])
+})
+
+it('a credit limit lets calls go below zero, and is told of', async () => {
+  const { gateway, admin, place, ask, key } = await openGateway()
+  await admin('POST', `${place}/credits`, { usd: '0.5' })
+  await ask()
+  const refused = await ask()
+  expect(refused.json.error.message).toBe(
+    'The balance of this account is used up. Add credits to go on.',
+  )
+  const changed = await admin('PATCH', place, { credit_limit_usd: '0.6' })
+  expect(changed.json.data).toMatchObject({ credit_limit_usd: '0.6', balance_usd: 0 })
+  expect([(await ask()).status, (await ask()).status]).toEqual([200, 200])
+  const beyond = await ask()
+  expect([beyond.status, beyond.json.error.message]).toEqual([
+    402,
+    'The balance and the credit limit of this account are used up. Add credits to go on.',
+  ])
+  const credits = await gateway.ask('GET', '/v1/credits', { key })
+  expect(credits.json.data).toMatchObject({ balance_usd: -1, credit_limit_usd: 0.6 })
+  const [{ id }] = (await admin('GET', `/keys?account=${place.split('/')[2]}`)).json.data
+  const shown = (await admin('GET', `/keys/${id}`)).json.data
+  expect(shown.left).toEqual({
+    limit: 'balance',
+    unit: 'usd',
+    value: '-0.4',
+    left: 0,
+    resets_at: null,
+  })
 })
 
 it.each([

@@ -1,7 +1,9 @@
 /** What vendors are paid for a call: in its row, whatever its client pays, and priced again by `ledger verify --prices`. */
+import { readFile } from 'node:fs/promises'
 import { expect, it, onTestFinished } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
 import { formatPriceList, type PriceList } from '../../src/models/price-list.ts'
+import { parsePrice } from '../../src/money/prices.ts'
 import type { LedgerRow } from '../../src/state/ledger/ledger.ts'
 import { folder } from '../_folder.ts'
 import { createTestGateway } from '../_setup.ts'
@@ -138,4 +140,88 @@ it('is kept for a call that costs its client nothing, and is 0 for one that no v
     cost: 0,
     vendor: 0,
   })
+})
+
+it('is seen in lists, files and metrics by those who may see money, and never by the holder of the key', async () => {
+  const tokens = [
+    { name: 'ops', token: 'token-of-ops-0123456789', role: 'admin' },
+    { name: 'eyes', token: 'token-of-eyes-0123456789', role: 'viewer' },
+  ]
+  const gateway = await gatewayOf({ ...LISTED, prices: { markup: '2' }, admin: { tokens } })
+  const messages = [{ role: 'user', content: 'Hello' }]
+  await gateway.chat({ model: 'acme/small', messages })
+  const [ops, eyes] = tokens.map(
+    ({ token: key }) =>
+      (path: string) =>
+        gateway.ask('GET', path, { key }),
+  )
+  const calls = '/admin/requests?model=acme/small'
+  await expect.poll(async () => (await ops!(calls)).json.data.length).toBe(1)
+  const [call] = (await ops!(calls)).json.data
+  expect(call).toMatchObject({ cost_usd: 0.0001, vendor_cost_usd: 0.00005 })
+  expect((await ops!(`/admin/requests/${call.id}`)).json.data.vendor_cost_usd).toBe(0.00005)
+  expect((await ops!(`${calls}&format=csv`)).text).toMatch(
+    /vendor_cost_usd.*\r\n.*,0\.0001,0\.00005,/,
+  )
+  expect((await ops!('/metrics')).text).toMatch(
+    /^sluicegate_vendor_cost_usd_total\{.*\} 0\.00005$/m,
+  )
+  const others = [
+    await eyes!(calls),
+    await eyes!(`/admin/requests/${call.id}`),
+    await eyes!(`${calls}&format=csv`),
+    await gateway.ask('GET', '/v1/key/requests'),
+    await gateway.ask('GET', `/v1/key/requests/${call.id}`),
+  ]
+  for (const { status, text } of others) {
+    expect([status, text.includes('0.0001')]).toEqual([200, true])
+    expect(text).not.toMatch(/vendor|0\.00005/)
+  }
+})
+
+it('a markup of 1.2 alone sells every listed model at 1.2 times its list price, and the margin of an account is a sixth of its turnover', async () => {
+  const text = await readFile(new URL('../../config/prices.json', import.meta.url), 'utf8')
+  const { models: packaged } = JSON.parse(text) as PriceList
+  const vendors = [...new Set(Object.keys(packaged).map((id) => id.split('/')[0]!))]
+  const config = {
+    state: { driver: 'memory' },
+    log: { access: false },
+    admin: { token: 'admin-token-of-the-test' },
+    prices: { markup: '1.2' },
+    providers: Object.fromEntries(vendors.map((name) => [name, { use: 'mock' }])),
+    models: {
+      ...Object.fromEntries(vendors.map((name) => [`${name}/*`, {}])),
+      'openai/gpt-4.1-mini': {
+        deployments: [
+          { provider: 'openai', model: 'echo', cost: { price_of: 'openai/gpt-4.1-mini' } },
+        ],
+      },
+    },
+  }
+  const cwd = await folder({ 'gateway.config.json': JSON.stringify(config) })
+  const gateway = await createTestGateway(await loadConfig({ cwd, env: {} }))
+  onTestFinished(() => gateway.close())
+  const { data } = (await gateway.ask('GET', '/v1/models')).json
+  let sold = 0
+  for (const { id, pricing } of data) {
+    const list = packaged[id]!.pricing as Record<string, unknown>
+    for (const [name, price] of Object.entries(list)) {
+      if (typeof price !== 'string' || pricing[name] === undefined) continue
+      // In units of 10^-18 USD a product by 6/5 is exact, or rounded up.
+      const exact = parsePrice(price) * 6n
+      expect(parsePrice(pricing[name]), `${id} ${name}`).toBe((exact + 4n) / 5n)
+      sold++
+    }
+  }
+  expect(sold).toBeGreaterThan(1000)
+  const call = await gateway.chat({
+    model: 'openai/gpt-4.1-mini',
+    messages: [{ role: 'user', content: 'Hello' }],
+  })
+  expect(call.json.usage.cost).toBeGreaterThan(0)
+  const ask = '/admin/usage?group=account&metric=margin_usd'
+  const { json } = await gateway.ask('GET', ask, { key: 'admin-token-of-the-test' })
+  const [{ cost_usd: cost, margin_usd: margin, vendor_unknown_calls: unknown }] = json.data
+  const pico = (usd: number) => Math.round(usd * 1e12)
+  expect([pico(margin) * 6, unknown]).toEqual([pico(cost), 0])
 })
