@@ -4,7 +4,7 @@ import type { Right } from '../server/admin/resources/rights.ts'
 import type { OperatorRole } from '../server/admin/resources/session.ts'
 
 export interface Actor {
-  /** Stored with what it does: `file:<name>`, `token:tok_…`, `oidc:<provider>/<sub>`, `proxy:<user>`, `member:mem_…`, `key:<id>`. */
+  /** It is stored with what it does: `file:<name>`, `token:tok_…`, `oidc:<provider>/<sub>`, `proxy:<user>`, `member:mem_…`, `key:<id>`. */
   readonly id: string
   readonly name: string
   readonly role: OperatorRole | 'member'

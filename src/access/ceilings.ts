@@ -1,10 +1,10 @@
 /** What members may choose for their own keys: at most what the place has for new keys. */
-import { limitName } from '../accounts/limits.ts'
+import { changedLimits, limitName } from '../accounts/limits.ts'
 import type { Key, KeyChange } from '../accounts/stored.ts'
 import { InvalidRequest } from '../errors/errors.ts'
 import { isAllowed } from '../models/allowlist.ts'
 import { parsePico } from '../money/money.ts'
-import { limitsIn, type LimitEntry } from '../server/admin/resources/limit.ts'
+import type { LimitEntry } from '../server/admin/resources/limit.ts'
 import type { NewKeySettings } from '../server/admin/resources/team.ts'
 
 /** A setting of a key that is wider than its place allows. */
@@ -34,14 +34,11 @@ export function excessOf(key: Key, place: NewKeySettings = {}, usual: UsualLimit
 /** The settings of a new key of a member, with the limits of its place that they leave out. */
 export function withPlace(given: KeyChange, { limits: most = [] }: NewKeySettings = {}): KeyChange {
   const { rpm, concurrency, spendCap, limits, ...rest } = given
-  const simple = limitsIn({
-    rpm: rpm ?? undefined,
-    concurrency: concurrency ?? undefined,
-    spendCap: spendCap ?? undefined,
-  })
-  if (simple.length > 0 && limits) return given
+  const simple = { rpm, concurrency, spendCap }
+  if (limits && Object.values(simple).some((one) => one != null)) return given
+  const listed = changedLimits({}, simple, 0)
   const own: readonly LimitEntry[] =
-    limits ?? simple.map(({ unit, window, value }) => ({ unit, window, value }))
+    limits ?? listed.map(({ unit, window, value }) => ({ unit, window, value }))
   const names = own.map(limitName)
   const left = most.filter((limit) => !names.includes(limitName(limit)))
   const all = [...own, ...left]
@@ -69,13 +66,13 @@ function isChanged(key: Key, before: Key, member: Excess['member']): boolean {
   const of = ({ models, denyModels, expiresAt, ...one }: Key) => {
     if (member === 'models') return models
     if (member === 'deny_models') return denyModels
-    return member === 'expires_at' ? expiresAt : limitsIn(one)
+    return member === 'expires_at' ? expiresAt : one.limits
   }
   return JSON.stringify(of(key)) !== JSON.stringify(of(before))
 }
 
 function limitExcess(key: Key, { limits = [] }: NewKeySettings, usual: UsualLimits): Excess[] {
-  const own = new Map(limitsIn(key).map((limit) => [limitName(limit), limit.value]))
+  const own = new Map((key.limits ?? []).map(({ name, value }) => [name, value]))
   const usualOf: Readonly<Record<string, number>> = { ...usual }
   const named = limits.map((limit) => [limitName(limit), limit] as const)
   const rest = (['rpm', 'concurrency'] as const)

@@ -19,6 +19,8 @@ export const PLAY_PREFIX = 'play.'
 const MOST_TOKENS = 500
 const LINK_SECONDS = 15 * 60
 const PLAY_SECONDS = 600
+/** Seconds without use after which a session ends whose cookie ends with the browser. */
+const UNKEPT_IDLE = 8 * 3600
 const USE_STEP_MS = 3_600_000
 const AGENT_LENGTH = 120
 const ID_DIGITS = 16
@@ -41,7 +43,7 @@ export interface StoredToken {
   readonly expiresAt?: number | undefined
   readonly createdAt: number
   readonly createdBy: string
-  /** Written at most once an hour. */
+  /** It is written at most once an hour. */
   readonly usedAt?: number | undefined
   readonly changed: Changed
   readonly revision: number
@@ -282,7 +284,9 @@ export class Credentials {
     const sha256 = hashSecret(secret)
     const session = await this.#read<Session>(`session:${sha256}`, outage)
     if (!session || session.side !== side || this.#isPast(session.endsAt)) return undefined
-    return this.#now() - session.seenAt > idle * 1000 ? undefined : { sha256, session }
+    return this.#now() - session.seenAt > idleOf(session, idle) * 1000
+      ? undefined
+      : { sha256, session }
   }
 
   /**
@@ -294,7 +298,7 @@ export class Credentials {
     { idle }: SessionLimits,
   ): Promise<Session | undefined> {
     const now = this.#now()
-    const stepMs = Math.min(300_000, (idle * 1000) / 4)
+    const stepMs = Math.min(300_000, (idleOf(session, idle) * 1000) / 4)
     if (now - session.seenAt < stepMs) return undefined
     const key = `session:${sha256}`
     const next = { ...session, seenAt: now }
@@ -442,6 +446,10 @@ function idOf(prefix: string, sha256: string): string {
 function missingToken(id: string): NotFound {
   const shown = JSON.stringify(id.length > 100 ? `${id.slice(0, 100)}…` : id)
   return new NotFound('not_found', `There is no token ${shown}.`)
+}
+
+function idleOf({ keep }: Session, idle: number): number {
+  return keep ? idle : Math.min(idle, UNKEPT_IDLE)
 }
 
 function checkRevision(token: StoredToken, { expected }: Condition<StoredToken>): void {

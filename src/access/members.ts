@@ -58,7 +58,7 @@ export interface Member extends Place {
 interface NewMember {
   readonly name: string
   readonly email?: string | undefined
-  /** Absent for the default: the first member of a place manages. */
+  /** It is absent for the default: the first member of a place manages. */
   readonly manages?: boolean | undefined
   /** The person, where it makes itself a member. */
   readonly identity?: Identity
@@ -117,11 +117,7 @@ export class Members {
       changed: { at, by },
       revision: 1,
     }
-    await this.#records.create(`member:${member.id}`, member)
-    await this.#records.add(`members:${account}`, member.id)
-    await this.#records.add('members', member.id)
-    if (identity) await this.#records.add(identity.key, member.id)
-    if (email) await this.#records.add(emailKey(email), member.id)
+    await storeMember(this.#records, member)
     // A person who signs in twice at once is one member: both requests make the same.
     return identity ? ((await this.member(member.id)) ?? member) : member
   }
@@ -271,6 +267,17 @@ export class Members {
       await this.#accounts.changeKey(key.id, { disabled: true }, { by })
     }
   }
+}
+
+/** Stores a new member, with all that it is found by. @returns whether there was none with its id */
+export async function storeMember(records: Records, member: Member): Promise<boolean> {
+  const { id, account, identity, email } = member
+  const isNew = await records.create(`member:${id}`, member)
+  await records.add(`members:${account}`, id)
+  await records.add('members', id)
+  if (identity) await records.add(identity.key, id)
+  if (email) await records.add(emailKey(email), id)
+  return isNew
 }
 
 const isActive = ({ disabled }: Member): boolean => !disabled

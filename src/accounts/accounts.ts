@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { NotFound, RevisionChanged } from '../errors/errors.ts'
 import { randomId } from '../state/ids.ts'
+import { parsePico } from '../money/money.ts'
 import { ACCOUNT, type Ledger, type KeyLimits, teamKey } from '../state/ledger/ledger.ts'
 import type { Records } from '../state/records.ts'
 import { Directory } from './directory.ts'
@@ -27,6 +28,8 @@ import {
 } from './stored.ts'
 import { atMost } from '../lifetime/cache.ts'
 import { countedOf, raised } from './limits.ts'
+import { simpleForm } from '../server/admin/resources/limit.ts'
+import { KEY_SETTINGS } from '../server/admin/resources/key.ts'
 import type { NewKeySettings } from '../server/admin/resources/team.ts'
 
 // Keys by their secrets: the records of those in use are cached.
@@ -50,7 +53,7 @@ const UNKNOWN_TTL_MS = 2000
 /** The keys of one gateway by the hash of their secrets. */
 class KnownKeys {
   readonly #init: KnownKeysInit
-  /** Null for a hash without a key. */
+  /** It is null for a hash without a key. */
   readonly #cache: LRUCache<string, { readonly known: ResolvedKey | null }>
   readonly #loads = new Map<string, Promise<ResolvedKey | null>>()
 
@@ -143,7 +146,7 @@ export interface Condition<T> {
   readonly expected?: number | undefined
   /** Id of the actor, which the object keeps. */
   readonly by?: string | undefined
-  /** Called with the object before the change. */
+  /** It is called with the object before the change. */
   readonly replaced?: (before: T) => void
   /** Throws for a change that the actor may not make. */
   readonly permits?: (next: T, before: T) => void
@@ -152,7 +155,7 @@ export interface Condition<T> {
 interface AccountsOptions {
   readonly records: Records
   readonly ledger: Ledger
-  /** Called at every use, so that a reloaded configuration applies. */
+  /** It is called at every use, so that a reloaded configuration applies. */
   readonly defaults: () => { readonly limits: Limits }
   /** ms since epoch */
   readonly now?: () => number
@@ -214,29 +217,39 @@ export class Accounts {
     return known
   }
 
-  /** @param by id of the actor */
+  /**
+   * Creates an account with its settings.
+   * @param by id of the actor
+   * @throws InvalidRequest for a malformed member, or an id that is taken
+   */
   createAccount(
-    { id, name }: { id?: string | undefined; name: string },
+    {
+      id = randomId('acct_'),
+      name,
+      ...init
+    }: AccountChange & { id?: string | undefined; name: string },
     by?: string,
   ): Promise<Account> {
     return this.#write(async () => {
       checkName(name)
       const createdAt = this.#now()
-      const account = {
-        id: id ?? randomId('acct_'),
+      const plain = {
+        id,
         name,
         disabled: false,
-        revision: 0,
+        revision: Object.keys(init).length > 0 ? createdAt : 0,
         createdAt,
         ...(by !== undefined && { changed: { at: createdAt, by } }),
       }
-      checkId(account.id)
+      checkId(id)
+      const account = changedAccount(plain, init)
       const existing = await this.account(account.id)
       need(!existing, 'id', `new; account ${account.id} exists already`)
       // The record is written last: an index may name a missing record, but must not miss an existing one.
       await this.#records.add('accounts', account.id)
       const created = await this.#records.create(`account:${account.id}`, account)
       need(created, 'id', `new; account ${account.id} exists already`)
+      await this.#announceAccount(account)
       await this.directory.noteAccount(account)
       return account
     })
@@ -366,12 +379,13 @@ export class Accounts {
   }
 
   async key(id: string): Promise<Key | undefined> {
-    return isId(id) ? this.#records.get<Key>(`key:${id}`) : undefined
+    return isId(id) ? complete(await this.#records.get<Key>(`key:${id}`)) : undefined
   }
 
   /** Existing keys among the ids, in their order. */
   async keysOf(ids: readonly string[]): Promise<readonly Key[]> {
-    return present(await this.#records.getMany<Key>(ids.map((id) => `key:${id}`)))
+    const stored = await this.#records.getMany<Key>(ids.map((id) => `key:${id}`))
+    return present(stored.map(complete))
   }
 
   async listKeys(account?: string): Promise<readonly Key[]> {
@@ -500,7 +514,7 @@ export class Accounts {
   }
 
   async team(id: string): Promise<Team | undefined> {
-    return isId(id) ? this.#records.get<Team>(`team:${id}`) : undefined
+    return isId(id) ? complete(await this.#records.get<Team>(`team:${id}`)) : undefined
   }
 
   /** Teams of an account, or all, oldest first. */
@@ -509,7 +523,8 @@ export class Accounts {
     const ids: string[] = []
     for (const one of accounts)
       if (isId(one)) ids.push(...(await this.#records.list(`teams:${one}`)))
-    return present(await this.#records.getMany<Team>(ids.map((id) => `team:${id}`)))
+    const stored = await this.#records.getMany<Team>(ids.map((id) => `team:${id}`))
+    return present(stored.map(complete))
   }
 
   /** Changes a team, with the same promise as {@link changeAccount}. */
@@ -624,7 +639,7 @@ export class Accounts {
   }
 
   async #announce(key: Key): Promise<void> {
-    const limits = { ...ledgerLimits(key), ...this.#limitsOf(key) }
+    const limits = { ...this.#defaults().limits, ...ledgerLimits(key) }
     await this.#ledger.limits(key.account, key.id, limits, key.revision)
   }
 
@@ -639,11 +654,6 @@ export class Accounts {
     await this.#ledger.limits(account, teamKey(id), ledgerLimits(team), revision)
   }
 
-  #limitsOf({ rpm, concurrency }: Key): Limits {
-    const { limits } = this.#defaults()
-    return { rpm: rpm ?? limits.rpm, concurrency: concurrency ?? limits.concurrency }
-  }
-
   /** Runs writes one after the other, because each reads the record that it replaces. */
   #write<T>(write: () => Promise<T>): Promise<T> {
     const written = this.#lastWrite.then(write)
@@ -654,7 +664,7 @@ export class Accounts {
 
 /** @throws InvalidRequest */
 function refuseArchived<One extends Account | Key | Team>(one: One): One {
-  need(one.archivedAt === undefined, 'id', 'of one that is not archived')
+  need(one.archivedAt === undefined, 'id', `one that is not archived; ${one.id} is, for good`)
   return one
 }
 
@@ -668,7 +678,8 @@ function missing(kind: string, id: string): NotFound {
 
 /** The limits of an account, a team or a key for the ledger; an absent rate or concurrency does not limit. */
 function ledgerLimits(one: Account | Key | Team): KeyLimits {
-  const { disabled, rpm, concurrency } = one
+  const { disabled } = one
+  const { rpm, concurrency } = simpleForm(one)
   const counted = countedOf(one)
   const expiresAt = 'expiresAt' in one ? one.expiresAt : undefined
   return {
@@ -677,6 +688,8 @@ function ledgerLimits(one: Account | Key | Team): KeyLimits {
     ...(rpm !== undefined && { rpm }),
     ...(concurrency !== undefined && { concurrency }),
     ...(counted.length > 0 && { counted }),
+    ...('creditLimit' in one &&
+      one.creditLimit !== undefined && { credit: parsePico(one.creditLimit) }),
   }
 }
 
@@ -701,24 +714,19 @@ function withDefaults(
   now: number,
 ): readonly [init: NewKey, copied: readonly string[]] {
   if (!newKeys) return [given, []]
-  const { expires_in, limits, models, deny_models, policy, tag, log_content } = newKeys
+  const { expires_in, ...settings } = newKeys
+  const ends = expires_in !== undefined && { expires_at: now + expires_in * 1000 }
   const isLimited = [given.rpm, given.concurrency, given.spendCap, given.limits].some(
     (one) => one !== undefined,
   )
-  const wanted = {
-    ...(limits && !isLimited && { limits: { limits } }),
-    ...(models && given.models === undefined && { models: { models } }),
-    ...(deny_models &&
-      given.denyModels === undefined && { deny_models: { denyModels: deny_models } }),
-    ...(policy && given.policy === undefined && { policy: { policy } }),
-    ...(tag !== undefined && given.tag === undefined && { tag: { tag } }),
-    ...(log_content !== undefined &&
-      given.logContent === undefined && { log_content: { logContent: log_content } }),
-    ...(expires_in !== undefined &&
-      given.expiresAt === undefined && { expires_at: { expiresAt: now + expires_in * 1000 } }),
-  }
-  const copied = Object.keys(wanted)
-  return [Object.assign({}, given, ...Object.values(wanted)), copied]
+  const left = Object.entries({ ...settings, ...ends }).filter(([name]) => {
+    const { stored } = KEY_SETTINGS[name as keyof typeof KEY_SETTINGS]
+    return name === 'limits' ? !isLimited : given[stored] === undefined
+  })
+  const copied = left.map(
+    ([name, value]) => [KEY_SETTINGS[name as keyof typeof KEY_SETTINGS].stored, value] as const,
+  )
+  return [{ ...given, ...Object.fromEntries(copied) }, left.map(([name]) => name)]
 }
 
 function newSalt(): string {

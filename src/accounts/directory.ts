@@ -4,10 +4,13 @@
  */
 import { Unavailable } from '../errors/errors.ts'
 import type { Records } from '../state/records.ts'
-import type { Account, Key } from './stored.ts'
+import { complete, type Account, type Key } from './stored.ts'
 
 /** Members for searching and sorting lists. */
-export interface ListedAccount extends Pick<Account, 'id' | 'name' | 'disabled' | 'createdAt'> {
+export interface ListedAccount extends Pick<
+  Account,
+  'id' | 'name' | 'disabled' | 'createdAt' | 'timeZone'
+> {
   readonly archived: boolean
   /** Searchable texts in lower case, one a line. */
   readonly texts: string
@@ -19,7 +22,7 @@ export interface ListedKey extends Pick<
   'id' | 'account' | 'team' | 'name' | 'disabled' | 'expiresAt' | 'createdAt'
 > {
   readonly archived: boolean
-  /** Same form as {@link ListedAccount.texts}. */
+  /** The form is that of {@link ListedAccount.texts}. */
   readonly texts: string
   readonly hasPolicy: boolean
   /** Whether its spend is limited. */
@@ -116,7 +119,9 @@ export class Directory {
     for (const some of batchesOf(names)) {
       if (this.#closed) throw stopping()
       const records = await this.#records.getMany<Account | Key>(some)
-      for (const one of records) if (one && (again || !entries.has(one))) entries.put(one)
+      for (const one of records.map(complete)) {
+        if (one && (again || !entries.has(one))) entries.put(one)
+      }
     }
   }
 }
@@ -136,14 +141,15 @@ class Entries implements DirectoryView {
   }
 
   put(one: Account | Key): void {
-    const { id, name, disabled = false, createdAt, archivedAt } = one
+    const { id, name, disabled, createdAt, archivedAt } = one
     const archived = archivedAt !== undefined
     const common = { id, name, disabled, createdAt, archived }
     if (!('account' in one)) {
-      this.accounts.set(id, { ...common, texts: textsOf(id, name) })
+      const { timeZone } = one
+      this.accounts.set(id, { ...common, timeZone, texts: textsOf(id, name) })
       return
     }
-    const { start, team, expiresAt, policy, spendCap, limits = [] } = one
+    const { start, team, expiresAt, policy, limits = [] } = one
     const account = this.accounts.get(one.account)?.id ?? one.account
     this.#count(account, Number(!archived) - Number(this.#isCounted(id)))
     const hasPolicy = policy !== undefined
@@ -154,7 +160,7 @@ class Entries implements DirectoryView {
       team,
       expiresAt,
       hasPolicy,
-      hasCap: spendCap !== undefined || limits.some(({ unit }) => unit === 'usd'),
+      hasCap: limits.some(({ unit }) => unit === 'usd'),
       texts,
     })
   }

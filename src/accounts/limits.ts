@@ -1,16 +1,17 @@
-/**
- * The limits of keys, teams and accounts. A record keeps a rate, a number at once and the first plain cap as members of their own,
- * the simple form, and further limits as a list; both spellings are read and written.
- */
+/** The limits of keys, teams and accounts: a list in their records, which is read and written in its simple form too. */
 import { hash } from 'node:crypto'
-import { InvalidRequest } from '../errors/errors.ts'
+import { InvalidRequest, NotFound } from '../errors/errors.ts'
 import { formatPico, parsePico, usdJson, type Usd } from '../money/money.ts'
 import {
-  limitsIn,
+  isSimple,
+  MOST_LIMITS,
+  simpleForm,
   type Left,
   type Limit,
   type LimitEntry,
   type LimitMembers,
+  type LimitsChange,
+  type StoredLimit,
 } from '../server/admin/resources/limit.ts'
 import {
   ACCOUNT,
@@ -31,49 +32,100 @@ import type { Key } from '../server/admin/resources/key.ts'
 import type { Team } from '../server/admin/resources/team.ts'
 
 /** The name of a limit without its owner. */
-export function limitName({ unit, window, models, name }: LimitEntry & { name?: string }): string {
-  if (name !== undefined) return name
+export function limitName({ unit, window, models }: LimitEntry): string {
   const digits = models ? hash('sha256', [...models].sort().join(',')).slice(0, 8) : ''
   return nameOf({ unit, ...(window && { window }) }, digits)
 }
 
-/** The members of a record for a list. @throws InvalidRequest for a list that says something twice, or has an impossible limit */
-export function fromList(list: readonly LimitEntry[]): {
-  -readonly [Name in 'rpm' | 'concurrency' | 'spendCap' | 'limits']: LimitMembers[Name] | null
-} {
-  checkList(list)
-  const members: ReturnType<typeof fromList> = {
-    rpm: null,
-    concurrency: null,
-    spendCap: null,
-    limits: null,
+/**
+ * The limits of a record after a change. Those that stay keep their raise, where it is still one, and the moment they were set.
+ * @throws InvalidRequest for both spellings in one change, an impossible limit, one that is said twice, and too many
+ */
+export function changedLimits(
+  { limits: former = [] }: LimitMembers,
+  change: LimitsChange,
+  now: number,
+): readonly StoredLimit[] {
+  const { rpm, concurrency, spendCap, limits } = change
+  const isByForm = [rpm, concurrency, spendCap].some((one) => one !== undefined)
+  if (limits === undefined && !isByForm) return former
+  if (limits !== undefined && isByForm) {
+    const message =
+      'Send "limits" or its simple form (rpm_limit, concurrency_limit, spend_cap), not both.'
+    throw new InvalidRequest('invalid_value', message, { param: 'limits' })
   }
-  const named = list.map((entry) => ({ ...entry, name: limitName(entry) }))
-  const rest = named.filter((entry) => {
-    const { name } = entry
-    if (name === 'rpm') members.rpm = Number(entry.value)
-    else if (name === 'concurrency') members.concurrency = Number(entry.value)
-    else if (isKept(name) && !members.spendCap) {
-      members.spendCap = { usd: String(entry.value), scope: entry.window as 'day' }
-    } else return true
-    return false
+  if (limits) checkValues(limits)
+  const list = limits === undefined ? withForm(former, change) : (limits ?? []).map(named)
+  checkNames(list)
+  const known = new Map(former.map((one) => [one.name, one]))
+  return list.map((entry) => {
+    const { raised, since = now } = known.get(entry.name) ?? {}
+    const isHigher = raised && isAbove(entry, raised.value)
+    return {
+      ...entry,
+      ...(isHigher && { raised }),
+      ...(isCounted(entry) && !isKept(entry.name) && { since }),
+    }
   })
-  if (rest.length > 0) members.limits = rest
-  return members
+}
+
+/** A list after a change by its simple form: each member sets, replaces or removes one entry. */
+function withForm(
+  former: readonly StoredLimit[],
+  { rpm, concurrency, spendCap }: LimitsChange,
+): StoredLimit[] {
+  const list = [...former]
+  const put = (is: (one: StoredLimit) => boolean, entry: LimitEntry | null | undefined) => {
+    if (entry === undefined) return
+    const at = list.findIndex(is)
+    list.splice(Math.max(at, 0), at < 0 ? 0 : 1, ...(entry ? [named(entry)] : []))
+  }
+  put(isSimple.spendCap, spendCap && { unit: 'usd', window: spendCap.scope, value: spendCap.usd })
+  put(
+    isSimple.concurrency,
+    concurrency == null ? concurrency : { unit: 'concurrent', value: concurrency },
+  )
+  put(isSimple.rpm, rpm == null ? rpm : { unit: 'requests', window: 'minute', value: rpm })
+  return list
+}
+
+function named(entry: LimitEntry): StoredLimit {
+  return { ...entry, name: limitName(entry) }
+}
+
+/** Members that limit in records of earlier releases: the simple form beside the list, and raises and moments by name. */
+interface FormerMembers extends LimitsChange {
+  readonly raises?: Readonly<Record<string, NonNullable<StoredLimit['raised']>>>
+  readonly since?: Readonly<Record<string, number>>
+}
+
+/** A record of an earlier release with its limits as one list. */
+export function withLimitList<One extends LimitMembers>(stored: One & FormerMembers): One {
+  const { rpm, concurrency, spendCap, raises, since, ...one } = stored
+  if ((rpm ?? concurrency ?? spendCap ?? raises ?? since) === undefined) return stored
+  const list = withForm((stored.limits ?? []).map(named), { rpm, concurrency, spendCap })
+  const limits = list.map((entry) => {
+    const [raised, at] = [raises?.[entry.name], since?.[entry.name]]
+    return { ...entry, ...(raised && { raised }), ...(at !== undefined && { since: at }) }
+  })
+  return { ...one, limits } as unknown as One
 }
 
 /** @throws InvalidRequest */
-function checkList(list: readonly LimitEntry[]): void {
+function checkValues(list: readonly LimitEntry[]): void {
   for (const [i, entry] of list.entries()) {
     const fault = faultOf(entry)
     if (fault) throw new InvalidRequest('invalid_value', fault, { param: `limits[${i}]` })
   }
-  checkNames(list)
 }
 
-/** @throws InvalidRequest for two limits of the same unit, window and models */
-function checkNames(list: readonly LimitEntry[]): void {
-  const names = list.map(limitName)
+/** @throws InvalidRequest for two limits of the same unit, window and models, and for too many */
+function checkNames(list: readonly StoredLimit[]): void {
+  const names = list.map(({ name }) => name)
+  if (names.length > MOST_LIMITS) {
+    const message = `There would be ${names.length} limits: an owner has at most ${MOST_LIMITS}.`
+    throw new InvalidRequest('invalid_value', message, { param: 'limits' })
+  }
   for (const [i, name] of names.entries()) {
     const first = names.indexOf(name)
     if (first === i) continue
@@ -103,80 +155,69 @@ function isValue(unit: LimitEntry['unit'], value: string | number): boolean {
   }
 }
 
-/** A record whose limits have changed: it keeps raises, and the moment they were set, of those that stay. */
-export function settled<One extends LimitMembers>(
-  former: LimitMembers,
-  next: One,
-  now: number,
-): One {
-  checkNames(limitsIn(next))
-  const plain = next.limits?.find((entry) => isKept(limitName(entry)))
-  // The first plain cap is the one of the simple form.
-  const promoted =
-    !next.spendCap && plain
-      ? {
-          spendCap: { usd: String(plain.value), scope: plain.window as 'day' },
-          limits: next.limits!.filter((entry) => entry !== plain),
-        }
-      : {}
-  const one = { ...next, ...promoted }
-  const names = new Set(limitsIn(one).map(limitName))
-  const raises = Object.entries(one.raises ?? {}).filter(([name]) => names.has(name))
-  const counted = countedOf(one).filter(({ id }) => !isKept(id))
-  const since = counted.map(({ id }) => [id, former.since?.[id] ?? now] as const)
-  const { raises: _, since: __, ...rest } = one
-  return {
-    ...rest,
-    ...(one.limits && one.limits.length === 0 ? { limits: undefined } : {}),
-    ...(raises.length > 0 && { raises: Object.fromEntries(raises) }),
-    ...(since.length > 0 && { since: Object.fromEntries(since) }),
-  } as One
+/** Whether the ledger counts it, as all but a rate and a number at once for all models. */
+function isCounted(one: StoredLimit): boolean {
+  return !isSimple.rpm(one) && !isSimple.concurrency(one)
 }
 
 /** The limits that the ledger counts. */
-export function countedOf(record: LimitMembers): CountedLimit[] {
-  const { spendCap, limits = [], raises } = record
-  const list = limitsIn({ spendCap, limits })
-  return list.map((entry) => {
-    const id = limitName(entry)
-    const raise = raises?.[id]
-    return {
-      id,
-      value: amountOf(entry.unit, entry.value),
-      ...(entry.models && { models: entry.models }),
-      ...(raise && { raised: { value: amountOf(entry.unit, raise.value), until: raise.until } }),
-    }
-  })
+export function countedOf({ limits = [] }: LimitMembers): CountedLimit[] {
+  return limits.filter(isCounted).map(({ name, unit, value, models, raised }) => ({
+    id: name,
+    value: amountOf(unit, value),
+    ...(models && { models }),
+    ...(raised && { raised: { value: amountOf(unit, raised.value), until: raised.until } }),
+  }))
 }
 
 function amountOf(unit: LimitEntry['unit'], value: string | number): bigint {
   return unit === 'usd' ? parsePico(String(value)) : BigInt(value)
 }
 
+function isAbove({ unit, value }: LimitEntry, other: string | number): boolean {
+  return amountOf(unit, other) > amountOf(unit, value)
+}
+
 const MOST_RAISE_MS = 400 * 86_400_000
 
-/** A record with a raise of a limit. @throws InvalidRequest @param value null ends the raise */
-export function raised<One extends LimitMembers>(
+/** A limit that can be raised and reset. @throws NotFound for an absent limit, InvalidRequest for one that is not counted */
+export function limitOf(
+  { id, limits = [] }: LimitMembers & { id: string },
+  name: string,
+): StoredLimit {
+  const one = limits.find((limit) => limit.name === name)
+  if (!one) {
+    const names = limits.map((limit) => limit.name)
+    const has = names.length === 0 ? 'It has none.' : `It has: ${names.join(', ')}.`
+    throw new NotFound('not_found', `${id} has no limit ${JSON.stringify(name)}. ${has}`)
+  }
+  if (isCounted(one)) return one
+  const message = `${name} without models is neither raised nor reset: change its value.`
+  throw new InvalidRequest('unsupported_value', message, { param: 'name' })
+}
+
+/** A record with a raise of a limit. @throws InvalidRequest, NotFound. @param value null ends the raise */
+export function raised<One extends LimitMembers & { id: string }>(
   record: One,
   name: string,
   { value, until }: { value: string | number | null; until: number | undefined },
   now: number,
 ): One {
-  const entry = limitsIn(record).find((one) => limitName(one) === name)!
-  const { [name]: _, ...others } = record.raises ?? {}
-  if (value === null) return { ...record, raises: others }
+  const { raised: _, ...entry } = limitOf(record, name)
+  const put = (one: StoredLimit) => ({
+    ...record,
+    limits: record.limits!.map((limit) => (limit.name === name ? one : limit)),
+  })
+  if (value === null) return put(entry)
   const invalid = (param: string, message: string) =>
     new InvalidRequest('invalid_value', message, { param })
-  if (
-    !isValue(entry.unit, value) ||
-    amountOf(entry.unit, value) <= amountOf(entry.unit, entry.value)
-  ) {
+  if (!isValue(entry.unit, value) || !isAbove(entry, value)) {
     throw invalid('value', `The value has to be above the present one, ${entry.value}.`)
   }
   if (until === undefined || !(until > now) || until > now + MOST_RAISE_MS) {
     throw invalid('until', 'The end has to be a moment in the next 400 days.')
   }
-  return { ...record, raises: { ...others, [name]: { value, until } } }
+  return put({ ...entry, raised: { value, until } })
 }
 
 // What a limit says: its name, and sentences about it.
@@ -314,14 +355,14 @@ export async function limitStatus(
   const zone = zoneOf(account, defaults)
   const rule = ruleOf(zone, now)
   const owners: [Exclude<LimitOwner, 'tier'>, string, LimitMembers][] = []
-  if (key) owners.push(['key', key.id, { ...defaults.limits, ...present(key) }])
+  if (key) owners.push(['key', key.id, key])
   if (team) owners.push(['team', teamKey(team.id), team])
   owners.push(['account', ACCOUNT, account])
   const list: Limit[] = []
   for (const [of, id, record] of owners) {
-    const { rpm, concurrency } = record
-    const source = (member: 'rpm' | 'concurrency') =>
-      of === 'key' && key?.[member] === undefined ? 'default' : of
+    const own = simpleForm(record)
+    const { rpm, concurrency } = of === 'key' ? { ...defaults.limits, ...own } : own
+    const source = (member: 'rpm' | 'concurrency') => (own[member] === undefined ? 'default' : of)
     if (rpm !== undefined) {
       const rates = await ledger.rates(account.id, id)
       list.push(rateStatus(of, source('rpm'), rpm, id === ACCOUNT ? rates.account : rates.key, now))
@@ -353,14 +394,16 @@ export async function limitStatus(
 /** What ends first: a limit of money for all models, the balance, or on the free tier the requests of the day. */
 export async function leftOf(
   ledger: Ledger,
-  account: string,
+  account: Pick<Account, 'id' | 'creditLimit'>,
   limits: readonly Limit[],
 ): Promise<Left | null> {
-  const { paid, balance, available } = await ledger.account(account)
+  const { paid, balance, available } = await ledger.account(account.id)
   const money = limits.filter(({ unit, models }) => unit === 'usd' && !models)
   if (paid) {
-    const left = usdJson(available > 0n ? available : 0n)
-    const value = formatPico(balance)
+    const credit = parsePico(account.creditLimit ?? '0')
+    const most = available + credit
+    const left = usdJson(most > 0n ? most : 0n)
+    const value = formatPico(balance + credit)
     return least([...money, { limit: 'balance', unit: 'usd', value, left, resets_at: null }])
   }
   return least(limits.filter(({ limit }) => limit === 'tier.day'))
@@ -381,14 +424,6 @@ function least(amounts: readonly Left[]): Left | null {
 export function leastOfMoney(limits: readonly Limit[]): Usd | null {
   const one = least(limits.filter(({ unit, models }) => unit === 'usd' && !models))
   return one ? (one.left as Usd) : null
-}
-
-function present({ rpm, concurrency, ...rest }: Key): LimitMembers {
-  return {
-    ...rest,
-    ...(rpm !== undefined && { rpm }),
-    ...(concurrency !== undefined && { concurrency }),
-  }
 }
 
 function rateStatus(
@@ -436,7 +471,7 @@ function countedStatus(
   const shown = (amount: bigint) => shownValue(unit, amount)
   const told = (amount: bigint) => (unit === 'usd' ? formatPico(amount) : Number(amount))
   const { startsAt, resetsAt } = limitBounds({ window, current }, zone)
-  const since = record.since?.[limit.id]
+  const since = record.limits?.find(({ name }) => name === limit.id)?.since
   const iso = (at: number | undefined) => (at === undefined ? null : new Date(at).toISOString())
   return {
     limit: ownedName(of, limit.id),

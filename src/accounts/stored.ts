@@ -19,9 +19,9 @@ import {
   type Team,
   type TeamSettingsChange,
 } from '../server/admin/resources/team.ts'
-import { InvalidRequest } from '../errors/errors.ts'
 import { isZone } from '../state/ledger/zone.ts'
-import { fromList, settled } from './limits.ts'
+import { changedLimits, withLimitList } from './limits.ts'
+import { isSimple, type LimitsChange } from '../server/admin/resources/limit.ts'
 import { type GivenSecret, checkName, need } from './secrets.ts'
 
 export type { Account } from '../server/admin/resources/account.ts'
@@ -53,7 +53,7 @@ export interface NewKey extends KeyChange, GivenSecret {
 
 export interface ResolvedKey {
   readonly key: Key
-  /** Absent for a key without a team. */
+  /** It is absent for a key without a team. */
   readonly team?: Team
   readonly account: Account
 }
@@ -132,34 +132,25 @@ function changed<Stored extends Account | Key | Team>(
   given: Named & LimitsChange,
 ): Stored {
   checkChange(settings, given)
-  const change = withMembers(given)
-  const { name = former.name, disabled = former.disabled } = change
+  const { name = former.name, disabled = former.disabled } = given
   const valueIn = (of: object, stored: string) => (of as Readonly<Record<string, unknown>>)[stored]
-  const entries = Object.values(settings).map(({ stored }) => {
-    const value = valueIn(change, stored)
+  const kept = Object.values(settings).filter(({ stored }) => !Object.hasOwn(isSimple, stored))
+  const entries = kept.map(({ stored }) => {
+    const value = valueIn(given, stored)
     return [stored, value === undefined ? valueIn(former, stored) : (value ?? undefined)]
   })
-  const next = { ...former, name, disabled, ...Object.fromEntries(entries) }
-  return settled(former, next, Date.now())
+  const list = changedLimits(former, given, Date.now())
+  const limits = list.length > 0 ? list : undefined
+  return { ...former, name, disabled, ...Object.fromEntries(entries), limits }
 }
 
-type LimitsChange = Pick<TeamSettingsChange, 'rpm' | 'concurrency' | 'spendCap' | 'limits'>
-
-/** A change by a list as one by the members of a record. @throws InvalidRequest for both spellings in one */
-function withMembers<Change extends LimitsChange>(change: Change): Change {
-  const { rpm, concurrency, spendCap, limits } = change
-  if (limits === undefined) return change
-  if ([rpm, concurrency, spendCap].some((one) => one !== undefined)) {
-    const message =
-      'Send "limits" or its simple form (rpm_limit, concurrency_limit, spend_cap), not both.'
-    throw new InvalidRequest('invalid_value', message, { param: 'limits' })
-  }
-  return { ...change, ...fromList(limits ?? []) }
-}
-
-/** A stored account in its present form: records of earlier releases lack two members. */
-export function complete(stored: Account | undefined): Account | undefined {
-  return stored && { ...stored, disabled: stored.disabled ?? false, revision: stored.revision ?? 0 }
+/** A stored record in its present form: accounts of earlier releases lack two members, and limits were not one list. */
+export function complete<One extends Account | Key | Team>(
+  stored: One | undefined,
+): One | undefined {
+  if (!stored) return undefined
+  const { disabled = false, revision = 0 } = stored
+  return { ...withLimitList(stored), disabled, revision }
 }
 
 function checkSettings(settings: Settings, change: object): void {

@@ -16,7 +16,7 @@ export type { Escalation, GuardSettings, Policy }
 
 // The policy in force for one call: that of the key, tightened by that of the request; and its instructions for the model.
 
-/** Shown in place of blocked text when the key's policy has no refusal of its own. */
+/** It is shown in place of blocked text when the key's policy has no refusal of its own. */
 export const DEFAULT_REFUSAL = "I can't help with that here."
 
 /** The policy in force for one call, with every member. Deeply frozen. */

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { loadConfig, type UserConfig } from '../../src/config/config.ts'
 import { folder } from '../_folder.ts'
-import { freePorts } from '../_nginx.ts'
+import { freePort } from '../_ports.ts'
 import { createTestGateway, loaded, MOCK_CONFIG, send, type TestGateway } from '../_setup.ts'
 
 const TOKEN = 'token-of-the-first-admin'
@@ -136,7 +136,7 @@ let idp: {
 const atPage = (url: URL) => /^\/(console|me)/.test(url.pathname)
 
 beforeAll(async () => {
-  const [port] = await freePorts(1)
+  const port = await freePort()
   const publicUrl = `http://127.0.0.1:${port}`
   provider = await Provider.start(`${publicUrl}/login/idp/callback`)
   idp = {
@@ -256,7 +256,7 @@ describe('OpenID Connect', () => {
   })
 
   it('does without a provider that is away, and finds it when it is back', async () => {
-    const [port] = await freePorts(1)
+    const port = await freePort()
     const away = { issuer: `http://127.0.0.1:${port}`, clientId: 'gateway', roles: ROLES }
     const admin = { token: TOKEN, login: { oidc: { away } } }
     await gateway.gateway.reload(loaded({ ...config, admin }))

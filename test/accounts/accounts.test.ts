@@ -5,6 +5,7 @@ import memory from 'unstorage/drivers/memory'
 import { Accounts } from '../../src/accounts/accounts.ts'
 import type { ResolvedKey } from '../../src/accounts/stored.ts'
 import { hashSecret, hasValidChecksum } from '../../src/accounts/secrets.ts'
+import { simpleForm } from '../../src/server/admin/resources/limit.ts'
 import type { Admission } from '../../src/state/ledger/ledger.ts'
 import { StoredRecords } from '../../src/state/records.ts'
 import type { SqliteLedger } from '../../src/state/sqlite/engine.ts'
@@ -169,17 +170,16 @@ describe('keys', () => {
       name: 'Kiosk',
       disabled: true,
       expiresAt: clock.now + 1000,
-      rpm: 5,
-      concurrency: 2,
-      spendCap: { usd: '12.50', scope: 'month' },
       models: ['vendor/model'],
     } as const
-    const { key } = await accounts.createKey('acme', wanted)
+    const limits = { rpm: 5, concurrency: 2, spendCap: { usd: '12.50', scope: 'month' } } as const
+    const { key } = await accounts.createKey('acme', { ...wanted, ...limits })
+    expect(simpleForm(key)).toEqual(limits)
     expect(key).toMatchObject({ ...wanted, account: 'acme', createdAt: clock.now })
     expect(key.id).toMatch(/^key_[0-9a-z]{16,}$/)
     expect(await accounts.key(key.id)).toEqual(key)
     expect(await accounts.key('laptop')).toMatchObject({ disabled: false, name: 'Laptop' })
-    expect(await accounts.key('laptop')).not.toHaveProperty('rpm')
+    expect(await accounts.key('laptop')).not.toHaveProperty('limits')
   })
 
   it('are listed by account, or all, in the order of creation', async () => {
@@ -295,10 +295,46 @@ describe('a change', () => {
     await accounts.changeKey('laptop', { rpm: 5, spendCap: cap, models: ['vendor/*'] })
     clock.now += 1000
     const key = await accounts.changeKey('laptop', { rpm: null, spendCap: undefined, models: null })
-    expect(key).toMatchObject({ name: 'Laptop', spendCap: cap })
+    expect(key.name).toBe('Laptop')
+    expect(simpleForm(key)).toEqual({ spendCap: cap })
     expect(await accounts.key('laptop')).toEqual(key)
-    expect(key.rpm).toBeUndefined()
     expect(key.models).toBeUndefined()
+  })
+
+  it('reads limits of earlier releases, which kept some beside the list, and writes one list', async () => {
+    const { accounts, records, key } = await setUpKey()
+    const week = { unit: 'usd', window: 'week', value: '2' } as const
+    const raise = { value: '3', until: Date.UTC(2100, 0, 1) }
+    const former = {
+      rpm: 5,
+      concurrency: 2,
+      spendCap: { usd: '1', scope: 'day' },
+      limits: [{ ...week, name: 'cap.week' }],
+      raises: { 'cap.week': raise, 'cap.day': { ...raise, value: '4' } },
+      since: { 'cap.week': 7 },
+    }
+    await records.replace('key:laptop', { ...key, ...former }, key.revision)
+    const limits = [
+      { unit: 'requests', window: 'minute', value: 5, name: 'rpm' },
+      { unit: 'concurrent', value: 2, name: 'concurrency' },
+      { unit: 'usd', window: 'day', value: '1', name: 'cap.day', raised: { ...raise, value: '4' } },
+      { ...week, name: 'cap.week', raised: raise, since: 7 },
+    ]
+    expect((await accounts.key('laptop'))!.limits).toEqual(limits)
+    expect((await accounts.keysOf(['laptop']))[0]!.limits).toEqual(limits)
+    expect((await accounts.directory.view()).keys.get('laptop')!.hasCap).toBe(true)
+    await accounts.changeKey('laptop', { rpm: 6 })
+    const written = await records.get<object>('key:laptop')
+    expect(written).toMatchObject({ limits: [{ ...limits[0], value: 6 }, ...limits.slice(1)] })
+    for (const name of ['rpm', 'concurrency', 'spendCap', 'raises', 'since']) {
+      expect(written).not.toHaveProperty(name)
+    }
+  })
+
+  it('of a raise needs the limit, also where that has just gone', async () => {
+    const { accounts } = await setUpKey()
+    const raise = accounts.raise('key', 'laptop', 'cap.week', { value: '9', until: undefined })
+    await expect(raise).rejects.toMatchObject({ status: 404, code: 'not_found' })
   })
 
   it('raises the revision to the time, at least by one', async () => {
@@ -319,7 +355,9 @@ describe('a change', () => {
       accounts.changeKey('laptop', { disabled: true }),
       accounts.changeKey('laptop', { spendCap: cap }),
     ])
-    expect(await accounts.key('laptop')).toMatchObject({ rpm: 5, disabled: true, spendCap: cap })
+    const key = (await accounts.key('laptop'))!
+    expect(key.disabled).toBe(true)
+    expect(simpleForm(key)).toEqual({ rpm: 5, spendCap: cap })
   })
 
   it('that names a revision is applied to that revision only', async () => {
@@ -327,8 +365,10 @@ describe('a change', () => {
     const condition = { expected: key.revision }
     const { revision } = await accounts.changeKey('laptop', { rpm: 5 }, condition)
     const late = accounts.changeKey('laptop', { rpm: 6 }, condition)
-    await expect(late).rejects.toMatchObject({ status: 412, current: { rpm: 5, revision } })
-    expect((await accounts.changeKey('laptop', { rpm: 7 }, { expected: revision })).rpm).toBe(7)
+    const current = { limits: [{ name: 'rpm', value: 5 }], revision }
+    await expect(late).rejects.toMatchObject({ status: 412, current })
+    const next = await accounts.changeKey('laptop', { rpm: 7 }, { expected: revision })
+    expect(simpleForm(next)).toEqual({ rpm: 7 })
   })
 
   it('that disables a key refuses the next enter, here', async () => {
@@ -505,7 +545,7 @@ describe('a change of an account', () => {
     const change = { rpm: null, disabled: true, note: 'moved out' }
     const next = await accounts.changeAccount('acme', change, { expected: revision })
     expect(next).toMatchObject({ disabled: true, note: 'moved out' })
-    expect(next.rpm).toBeUndefined()
+    expect(next.limits).toBeUndefined()
     const disabled = enter((await other.reload(sha256))!)
     expect(disabled).toEqual({ ok: false, why: 'disabled', of: 'account' })
     const late = accounts.changeAccount('acme', { rpm: 5 }, { expected: revision })

@@ -121,7 +121,13 @@ it('of a team hold for its keys, with its models, its switch and its settings fo
     name: 'Red',
     limits: [{ unit: 'requests', window: 'week', value: 2 }],
     deny_models: ['mock/tools'],
-    new_keys: { tag: 'crew', limits: [{ unit: 'requests', window: 'day', value: 5 }] },
+    new_keys: {
+      tag: 'crew',
+      limits: [{ unit: 'requests', window: 'day', value: 5 }],
+      mask: true,
+      cache: 'off',
+      expires_in: 60,
+    },
   })
   expect(team).toMatchObject({ id: 'red', account_id: 'teams', key_count: 0 })
   const make = () =>
@@ -130,7 +136,14 @@ it('of a team hold for its keys, with its models, its switch and its settings fo
       body: { name: 'k', team_id: 'red' },
     })
   const [one, two] = [(await make()).json, (await make()).json]
-  expect(one.data).toMatchObject({ tag: 'crew', team_id: 'red', from_defaults: ['limits', 'tag'] })
+  expect(one.data).toMatchObject({
+    tag: 'crew',
+    team_id: 'red',
+    mask: true,
+    cache: 'off',
+    expires_at: expect.any(String),
+    from_defaults: ['limits', 'tag', 'cache', 'mask', 'expires_at'],
+  })
   const ask = (key: string, model = 'mock/echo') => gateway.chat({ ...hello, model }, { key })
   const denied = await ask(one.key, 'mock/tools')
   expect(denied.json.error.message).toContain('is denied for the team of this key')
@@ -182,6 +195,66 @@ it('are one list or its simple form, and tell what is wrong with it', async () =
   expect(await admin('PATCH', `/keys/${id}`, { limits: null })).toMatchObject({ limits: null })
 })
 
+it('are at most sixteen, in whichever form they are sent', async () => {
+  const { id } = await gateway.newKey()
+  const limits = Array.from({ length: 16 }, (_, i) => ({
+    unit: 'requests',
+    window: 'day',
+    value: 5,
+    models: [`mock/${i}`],
+  }))
+  await admin('PATCH', `/keys/${id}`, { limits })
+  const body = { rpm_limit: 5 }
+  const refused = await gateway.ask('PATCH', `/admin/keys/${id}`, { key: TOKEN, body })
+  expect([refused.status, refused.json.error]).toMatchObject([
+    400,
+    { param: 'limits', message: 'There would be 17 limits: an owner has at most 16.' },
+  ])
+  const read = await admin('GET', `/keys/${id}`)
+  expect(await admin('PATCH', `/keys/${id}`, { limits: read.limits })).toMatchObject({ limits })
+})
+
+it('of amounts that no answer could show are refused', async () => {
+  const { id } = await gateway.newKey()
+  const ask = (method: string, path: string, body?: object) =>
+    gateway.ask(method, `/admin/keys/${id}${path}`, { key: TOKEN, body })
+  const until = new Date(Date.now() + 3_600_000).toISOString()
+  await admin('PATCH', `/keys/${id}`, { limits: [{ unit: 'usd', window: 'day', value: '1' }] })
+  for (const usd of ['1e12', '1e99', '999999999999e1', '0e99']) {
+    const limits = [{ unit: 'usd', window: 'day', value: usd }]
+    const answers = [
+      await ask('PATCH', '', { limits }),
+      await ask('PATCH', '', { spend_cap: { usd, scope: 'day' } }),
+      await ask('POST', '/limits/cap.day/raise', { value: usd, until }),
+    ]
+    expect(
+      answers.map(({ status }) => status),
+      usd,
+    ).toEqual([400, 400, 400])
+    expect((await ask('GET', '')).status).toBe(200)
+  }
+  const most = { usd: '999999999999.999999999999', scope: 'day' }
+  expect(await admin('PATCH', `/keys/${id}`, { spend_cap: most })).toMatchObject({
+    spend_cap: most,
+  })
+  expect((await ask('GET', '')).status).toBe(200)
+})
+
+it('that are set above their raise hold at once', async () => {
+  const { id } = await gateway.newKey()
+  const set = async (usd: string) => {
+    await admin('PATCH', `/keys/${id}`, { spend_cap: { usd, scope: 'day' } })
+    return (await admin('GET', `/keys/${id}/limits`)).at(-1)
+  }
+  await set('1')
+  const until = new Date(Date.now() + 3_600_000).toISOString()
+  await admin('POST', `/keys/${id}/limits/cap.day/raise`, { value: '5', until })
+  expect(await set('2')).toMatchObject({ value: '5', raised: { from: '2' } })
+  const above = await set('9')
+  expect(above).toMatchObject({ value: '9' })
+  expect(above).not.toHaveProperty('raised')
+})
+
 it('say what ends first: a cap along the chain, the balance, on the free tier the requests of the day', async () => {
   const { id } = await gateway.newKey()
   const left = async (key: string) => (await admin('GET', `/keys/${key}`)).left
@@ -212,6 +285,18 @@ it('of many teams are listed without reading the keys for each', async () => {
   expect(teams).toHaveLength(20)
   expect(teams.find(({ id }: { id: string }) => id === 'crowd-3').key_count).toBe(1)
   expect(listKeys).toHaveBeenCalledTimes(1)
+  const pages = await gateway.ask('GET', '/admin/teams?account=crowd&sort=-created_at&limit=2', {
+    key: TOKEN,
+  })
+  expect(pages.json.data.map(({ id }: { id: string }) => id)).toEqual(['crowd-19', 'crowd-18'])
+  expect(pages.json.next).toBe('crowd-18')
+  const wrong = async (query: string) => {
+    const { status, json } = await gateway.ask('GET', `/admin/teams?${query}`, { key: TOKEN })
+    return [status, json.error.param]
+  }
+  expect(await wrong('state=asleep')).toEqual([400, 'state'])
+  expect(await wrong('sort=size')).toEqual([400, 'sort'])
+  expect(await wrong('account=nobody')).toEqual([404, null])
 })
 
 it('of a team: usage, requests and keys are told and filtered by it', async () => {
@@ -245,4 +330,64 @@ it('of a team: usage, requests and keys are told and filtered by it', async () =
     expect(grouped.ledger.agrees).toBe(true)
   }
   expect(await command(`usage --team ${team.id} --by key`)).toContain(inside.id)
+})
+
+it('turn in the zone of the account, and so do the days of usage: sums over zones are those of each', async () => {
+  // In one of them the date is always another than in UTC.
+  const zones = ['Pacific/Kiritimati', 'Etc/GMT+12']
+  const dateIn = (timeZone: string) => new Intl.DateTimeFormat('sv-SE', { timeZone }).format()
+  const usage = async (query: string) =>
+    (await gateway.ask('GET', `/admin/usage?${query}&rollup=day`, { key: TOKEN })).json
+  const own: any[] = []
+  for (const [n, zone] of zones.entries()) {
+    const account = `zone-${n}`
+    await gateway.newAccount(account, '10')
+    await admin('PATCH', `/accounts/${account}`, { time_zone: zone })
+    const key = await gateway.newKey({ account, rpm: 2 })
+    const statuses = []
+    for (let call = 0; call < 3; call++) {
+      statuses.push((await gateway.chat(hello, { key: key.secret })).status)
+    }
+    expect(statuses).toEqual([200, 200, 429])
+    await expect.poll(async () => (await usage(`account=${account}`)).totals.refused).toBe(1)
+    for (const group of ['account', 'code']) {
+      const answer = await usage(`account=${account}&group=${group}`)
+      expect(answer.time_zone).toBe(zone)
+      const starts = new Set(answer.data.map(({ start }: { start: string }) => start))
+      const offset = n === 0 ? '+14:00' : '-12:00'
+      expect([...starts]).toEqual([`${dateIn(zone)}T00:00:00${offset}`])
+      if (group === 'account') own.push(answer)
+    }
+    const { json } = await gateway.ask('GET', '/v1/key/usage?rollup=day', {
+      key: (await gateway.newKey({ account })).secret,
+    })
+    expect(json.time_zone).toBe(zone)
+    const [first] = await admin('GET', `/requests?key=${key.id}`)
+    expect(first).toMatchObject({ day: dateIn(zone), limited_by: 'key.rpm' })
+    // By hours, too: dates that are given are those of the zone.
+    const today = dateIn(zone)
+    const next = new Date(Date.parse(today) + 86_400_000).toISOString().slice(0, 10)
+    const hours = `account=${account}&from=${today}&to=${next}&rollup=hour`
+    const hourly = await gateway.ask('GET', `/admin/usage?${hours}`, { key: TOKEN })
+    expect(hourly.json.totals).toMatchObject({ calls: 2, refused: 1 })
+  }
+  const both = await usage('account=zone-0&account=zone-1&group=account')
+  expect(both.time_zone).toBe('mixed')
+  const dayOf = ({ start, group, calls, cost_usd }: any) => [
+    start.slice(0, 10),
+    group.account,
+    calls,
+    cost_usd,
+  ]
+  expect(both.data.map(dayOf).toSorted()).toEqual(
+    own.flatMap(({ data }) => data.map(dayOf)).toSorted(),
+  )
+  expect(both.ledger.agrees).toBe(true)
+})
+
+it('of an account without a zone turn in that of the configuration, which its view says', async () => {
+  const defaults = { timeZone: 'Asia/Kolkata' }
+  await using own = await createTestGateway({ ...MOCK_CONFIG, admin: { token: TOKEN }, defaults })
+  const { json } = await own.ask('GET', '/admin/accounts/acme', { key: TOKEN })
+  expect(json.data).toMatchObject({ time_zone: null, effective_time_zone: 'Asia/Kolkata' })
 })
