@@ -20,6 +20,7 @@ export const ALERT_KINDS = [
   'outbox.old',
   'log.dropped',
   'disk.low',
+  'store.full',
   'errors.high',
   'fallback.many',
   'guard.open',
@@ -31,6 +32,7 @@ export const ALERT_KINDS = [
   'key.expiring',
   'price.changed',
   'price_list.missing',
+  'payment.unmatched',
   'managed.invalid',
   'managed.behind',
   'seed.differs',
@@ -44,6 +46,8 @@ export interface Finding {
   readonly object: string
   readonly state: 'wrong' | 'between' | 'well'
   readonly message: string
+  /** The figures of the message, for sinks. */
+  readonly figures?: AlertNotice['figures']
 }
 
 interface Alert extends AlertRecord {
@@ -70,8 +74,17 @@ const SHARED: ReadonlySet<AlertKind> = new Set([
   'cap.100',
   'key.expiring',
   'price_list.missing',
+  'payment.unmatched',
 ])
-/** Least time between two messages about one alert. */
+/** Alerts whose message is the present cause; those of others have figures of the moment when they were raised. */
+const HAVE_CAUSES: ReadonlySet<AlertKind> = new Set([
+  'deployment.down',
+  'model.down',
+  'egress.down',
+  'ledger.down',
+  'sink.disabled',
+])
+/** Least time between two messages about one alert, and between two records of its cause. */
 const PAUSE_MS = 60_000
 /** Number of ended alerts that are kept. */
 const HISTORY = 200
@@ -93,19 +106,23 @@ interface Watched {
   state: Finding['state']
   /** The last alert, with an end where it is not active. */
   alert: Alert | undefined
+  figures?: AlertNotice['figures']
   /** The state that was told last. */
   told: Told | undefined
   /** Whether it is from an earlier process, and nothing was found of it yet. */
   restored: boolean
   /** Whether the record lacks a change. */
   unsaved: boolean
+  /** When the record was written last, ms since epoch. */
+  savedAt: number
+  savedMessage: string | undefined
   saving: Promise<void> | undefined
 }
 
 /** The record `alert:<id>`. */
 interface StoredAlert {
   readonly revision: number
-  /** Absent in a record of an earlier version, which has the `state` that was told. */
+  /** It is absent in a record of an earlier version, which has the `state` that was told. */
   readonly kind?: AlertKind
   readonly object?: string
   readonly message?: string
@@ -237,6 +254,7 @@ export class Alerts {
       watched = this.#watch(id, finding, now)
     }
     watched.restored = false
+    watched.figures = finding.figures
     // What is wrong stays so while a probe is under way; what is well has to be so without a break.
     const isSame = watched.state === state || (watched.state === 'wrong' && state === 'between')
     if (!isSame) [watched.state, watched.since] = [state, now]
@@ -251,6 +269,11 @@ export class Alerts {
       watched.alert = { ...alert, endedAt: this.#wallClock() }
       this.#remember(watched.alert)
       this.#save(id, watched)
+    } else if (alert && state === 'wrong' && HAVE_CAUSES.has(kind)) {
+      if (message !== alert.message) watched.alert = { ...alert, message }
+      // A vendor may word each failure in another way.
+      const isRecent = this.#wallClock() - watched.savedAt < PAUSE_MS
+      if (!isRecent && message !== watched.savedMessage) this.#save(id, watched)
     }
   }
 
@@ -264,6 +287,8 @@ export class Alerts {
       told: undefined,
       restored: false,
       unsaved: false,
+      savedAt: 0,
+      savedMessage: undefined,
       saving: undefined,
     }
     this.#watched.set(id, fresh)
@@ -294,25 +319,35 @@ export class Alerts {
       if (mutedUntil > this.#wallClock()) return
       const [level, words] =
         state === 'raised' ? (['warn', ''] as const) : (['info', ' has ended'] as const)
-      this.#notify(level, { ...alert, state }, `alert ${kind}${words}: ${message}`)
+      const { figures } = watched
+      const noticed = { ...alert, state, ...(figures && { figures }) } as const
+      this.#notify(level, noticed, `alert ${kind}${words}: ${message}`)
     }
     this.#save(id, watched, notify)
   }
 
-  #notify(level: 'warn' | 'info', alert: Alert & Pick<AlertNotice, 'state'>, text: string): void {
-    const { id, kind, object, state, message } = alert
+  #notify(
+    level: 'warn' | 'info',
+    alert: Alert & Pick<AlertNotice, 'state' | 'figures'>,
+    text: string,
+  ): void {
+    const { id, kind, object, state, message, figures } = alert
     const members = { id, kind, object, state }
     logEvent(this.#options.log, level, { event: 'alert', message: text, members })
     this.#options.events.emit('alert', () => ({ ...members, message }))
-    this.#options.tell?.({ ...members, message })
+    this.#options.tell?.({ ...members, message, ...(figures && { figures }) })
   }
 
   /** Stores a change. @param notify called unless another gateway has told the same */
   #save(id: string, watched: Watched, notify?: () => void): void {
     const place = this.#place
     if (!place) return notify?.()
-    watched.unsaved = true
     const { alert, told } = watched
+    Object.assign(watched, {
+      unsaved: true,
+      savedAt: this.#wallClock(),
+      savedMessage: alert!.message,
+    })
     const before = watched.saving ?? Promise.resolve()
     const saving = before.then(async () => {
       let isTold = false

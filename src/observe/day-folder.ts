@@ -130,7 +130,7 @@ export interface OpenDay {
 }
 
 interface DayOptions<Open extends OpenDay> extends DayNames {
-  /** Absent for one database in memory, whose day and file are ''. */
+  /** It is absent for one database in memory, whose day and file are ''. */
   readonly folder: string | undefined
   /** Makes tables and statements. @throws for a database that cannot be continued */
   readonly prepare: (db: DatabaseSync) => Open

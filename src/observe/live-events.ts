@@ -30,7 +30,7 @@ export interface Watcher {
   wants(event: LiveEvent): boolean
   /** @returns false when it is full, and the event is left out */
   take(event: LiveEvent): boolean
-  /** Called from time to time while nothing happens, so that the connection stays open. */
+  /** It is called from time to time while nothing happens, so that the connection stays open. */
   idle(): void
 }
 
@@ -62,7 +62,7 @@ export class LiveEvents {
   readonly #lingering = new Map<LiveEventType, number>()
   #until = -Infinity
   #untilElsewhere = -Infinity
-  /** Called with each event that this gateway makes. */
+  /** It is called with each event that this gateway makes. */
   onEmit: (event: LiveEvent) => void = () => {}
 
   get wanted(): boolean {

@@ -37,7 +37,7 @@ const TOKENS: Partial<Record<Quantity, string>> = {
 }
 
 /** Codes of failures that the client has not caused. */
-const FAULTS: ReadonlySet<string> = new Set([
+export const FAULTS: ReadonlySet<string> = new Set([
   'internal_error',
   'provider_overloaded',
   'service_unavailable',
@@ -49,6 +49,8 @@ const FAULTS: ReadonlySet<string> = new Set([
 /** Handles of the metrics of one model at one endpoint, so that its calls need not look them up. */
 interface CallSeries {
   readonly cost: { sum: Pico }
+  /** It is made with the first call of which it is known. */
+  vendor: { sum: Pico } | undefined
   /** Handles by outcome and code. */
   readonly ended: Map<string, { readonly requests: Count; readonly durations: Distribution }>
   readonly consumed: Map<string, Count>
@@ -92,6 +94,16 @@ class CallMetrics {
   readonly #cost = new Amounts({
     name: 'sluicegate_cost_usd_total',
     help: 'What calls were charged, in USD, exact.',
+    labels: ['endpoint', 'model'],
+  })
+  readonly #vendor = new Amounts({
+    name: 'sluicegate_vendor_cost_usd_total',
+    help: 'What vendors are paid for calls of which that is known, in USD, exact.',
+    labels: ['endpoint', 'model'],
+  })
+  readonly #refunds = new Amounts({
+    name: 'sluicegate_refunds_usd_total',
+    help: 'Refunds of calls, in USD, exact.',
     labels: ['endpoint', 'model'],
   })
   readonly #tokens = new Counter({
@@ -144,7 +156,7 @@ class CallMetrics {
   /** Counts an ended call. @param model label of the model: names that clients make up would add series without bound */
   ended(call: KnownCall, model = ''): void {
     const { endpoint, deployment = '', outcome = 'failed', code = '', limited_by, times } = call
-    const { cost_usd } = call
+    const { cost_usd, vendor_cost_usd: vendor } = call
     const usage: Readonly<Record<string, number | undefined>> = call.usage ?? {}
     const series = this.#seriesOf(model, endpoint)
     const seconds = (times?.total_ms ?? 0) / 1000
@@ -155,6 +167,10 @@ class CallMetrics {
     ended.requests.count++
     this.#durations.put(ended.durations, seconds)
     if (cost_usd !== undefined) series.cost.sum += parsePico(cost_usd)
+    if (vendor !== undefined) {
+      series.vendor ??= this.#vendor.of([endpoint, model])
+      series.vendor.sum += parsePico(vendor)
+    }
     if (limited_by !== undefined) this.#refusals.add(1, limited_by)
     for (const [name, count] of Object.entries(usage)) {
       if (count)
@@ -176,11 +192,16 @@ class CallMetrics {
     const ofModel = kept(this.#series, model, () => new Map<string, CallSeries>())
     return kept(ofModel, endpoint, () => ({
       cost: this.#cost.of([endpoint, model]),
+      vendor: undefined,
       ended: new Map(),
       consumed: new Map(),
       firstParts: new Map(),
       rates: new Map(),
     }))
+  }
+
+  refunded(endpoint: string, model: string, amount: Pico): void {
+    this.#refunds.of([endpoint, model]).sum += amount
   }
 
   #consumed(name: string, endpoint: string, model: string): Count {
@@ -236,6 +257,8 @@ class CallMetrics {
       this.#firstParts,
       this.#rates,
       this.#cost,
+      this.#vendor,
+      this.#refunds,
       this.#tokens,
       this.#units,
       this.#refusals,
@@ -262,7 +285,7 @@ interface MoneyValues {
 
 const WINDOWS = ['day', 'month', 'lifetime'] as const
 
-/** Empty until it is set: the gauges are off by default. */
+/** It is empty until it is set: the gauges are off by default. */
 export class MoneyMetrics {
   #values: MoneyValues | undefined
 
@@ -302,6 +325,11 @@ const SETTLE_BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2
 const QUERY_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1]
 
 export class Metrics {
+  readonly #webhooks = new Counter({
+    name: 'sluicegate_payment_webhooks_total',
+    help: 'Webhooks of the payment provider: taken, of no matter, with a wrong signature, or failed and to be delivered again.',
+    labels: ['result'],
+  })
   readonly guard = new GuardMetrics()
   readonly calls = new CallMetrics()
   readonly sinks = new SinkMetrics()
@@ -497,6 +525,10 @@ export class Metrics {
   }
 
   /** A request to the admin API was answered. @param route its path with `:id` */
+  webhook(result: 'taken' | 'ignored' | 'refused' | 'failed'): void {
+    this.#webhooks.add(1, result)
+  }
+
   adminAnswered(route: string, status: number): void {
     this.#adminRequests.add(1, route, String(status))
   }
@@ -555,6 +587,7 @@ export class Metrics {
       this.#logQueries,
       this.#dropped,
       this.#late,
+      this.#webhooks,
     ].map((metric) => metric.family())
     const calls = [running, ...this.calls.families()]
     return [

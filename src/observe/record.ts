@@ -26,7 +26,7 @@ type Arrived = 'id' | 'at' | 'method' | 'endpoint'
 export type KnownCall = Pick<EndedCall, Arrived> & {
   readonly [Name in Exclude<keyof EndedCall, Arrived>]?: Known<EndedCall[Name]> | undefined
 } & {
-  /** Set where the policy wants the block to be told, for sinks. */
+  /** It is set where the policy wants the block to be told, for sinks. */
   readonly escalated?: { readonly mode: string; readonly outcome: string } | undefined
 }
 
@@ -113,6 +113,7 @@ export function endedCall(call: KnownCall): EndedCall {
   const { guard, attempts, questions } = known
   return {
     ...filled(NOT_KNOWN, known),
+    day: call.day ?? call.at.slice(0, 10),
     times: filled(NOT_KNOWN.times, call.times),
     usage: filled(NOT_KNOWN.usage, call.usage),
     guard: guard ? filled(NO_GUARD, guard) : null,
@@ -127,6 +128,7 @@ const NO_QUESTION = { to: '', name: '', side: null, at_ms: 0, ms: 0, result: '',
 const NOT_KNOWN = {
   id: '',
   at: '',
+  day: '',
   method: '',
   endpoint: '',
   account_id: null,
@@ -144,6 +146,7 @@ const NOT_KNOWN = {
   estimated: null,
   cost_usd: null,
   cost_details: null,
+  vendor_cost_usd: null,
   rate: null,
   limits: null,
   guard: null,

@@ -17,7 +17,7 @@ import {
 import type { ZoneRule } from '../state/ledger/windows.ts'
 import { kindOf } from '../state/ledger/limit-list.ts'
 import { ruleOf } from '../state/ledger/zone.ts'
-import type { LimitMembers } from '../server/admin/resources/limit.ts'
+import { simpleForm, type LimitMembers } from '../server/admin/resources/limit.ts'
 import type { Looked } from '../server/admin/resources/alert.ts'
 import type { Finding } from './alerts.ts'
 import type { MoneyMetrics } from './metrics.ts'
@@ -45,6 +45,8 @@ interface SpendingOptions {
   readonly everything: () => Promise<Ids>
   /** Whether calls of an account were refused before this process has begun. */
   readonly wasEmpty: (account: string) => boolean
+  /** Hears of each account that was looked at. */
+  readonly looked?: (account: Account, balance: Pico) => void
   readonly metrics: MoneyMetrics
   readonly warn: (message: string) => void
   /** ms since epoch. */
@@ -79,6 +81,7 @@ export class Spending {
   #looking: Promise<void> | undefined
   #looked: Looked = { done: 0, of: 0, complete: false }
   #everything: Promise<void> | undefined
+  #turn: Promise<unknown> = Promise.resolve()
   readonly #closing = new AbortController()
 
   constructor(options: SpendingOptions) {
@@ -197,11 +200,11 @@ export class Spending {
         .map(([{ id }, { balance }]) => ({ account: id, balance })),
       keys: ofKeys
         .filter(([{ id }]) => someKeys.has(id))
-        .map(([{ id, spendCap }, spend]) => ({
-          key: id,
-          spend,
-          ...(spendCap && { remaining: parsePico(spendCap.usd) - spend[spendCap.scope] }),
-        })),
+        .map(([key, spend]) => {
+          const cap = simpleForm(key).spendCap
+          const remaining = cap && parsePico(cap.usd) - spend[cap.scope]
+          return { key: key.id, spend, ...(cap && { remaining }) }
+        }),
     })
   }
 
@@ -213,7 +216,14 @@ export class Spending {
     }
   }
 
-  async #lookAtAccounts(ids: readonly string[]): Promise<(readonly [Account, AccountTotals])[]> {
+  /** One look after the other: a balance that was read before a refusal would undo what a later look has found. */
+  #lookAtAccounts(ids: readonly string[]): Promise<(readonly [Account, AccountTotals])[]> {
+    const looking = this.#turn.then(() => this.#checkAccounts(ids))
+    this.#turn = looking.catch(() => {})
+    return looking
+  }
+
+  async #checkAccounts(ids: readonly string[]): Promise<(readonly [Account, AccountTotals])[]> {
     if (ids.length === 0) return []
     const { accounts, ledger, settings } = this.#options
     const { below, lists } = settings()
@@ -224,7 +234,10 @@ export class Spending {
       const wasEmpty = this.#ofAccounts
         .get(account.id)
         ?.some(({ kind, state }) => kind === 'balance.empty' && state === 'wrong')
-      const isEmpty = (wasEmpty || this.#options.wasEmpty(account.id)) && money.balance <= 0n
+      const isEmpty =
+        (wasEmpty || this.#options.wasEmpty(account.id)) &&
+        money.balance <= -parsePico(account.creditLimit ?? '0')
+      this.#options.looked?.(account, money.balance)
       const isRefused = this.#refused.delete(account.id) || isEmpty
       keep(this.#ofAccounts, account.id, [
         ...accountFindings(account, money, below, isRefused),
@@ -251,7 +264,7 @@ export class Spending {
         const owned = { account, owner: id, record: key }
         const caps = isEnded ? [] : await capFindings(ledger, `key ${id}`, owned, zone, now)
         keep(this.#ofKeys, id, [...keyFindings(key, now), ...caps])
-        if (!key.spendCap && !shown.has(id)) return undefined
+        if (!simpleForm(key).spendCap && !shown.has(id)) return undefined
         return [key, await ledger.key(account, id, zone)] as const
       }),
     )
@@ -305,19 +318,25 @@ function accountFindings(
   below: Pico,
   isRefused: boolean,
 ): Finding[] {
-  const { id, alertBelow, archivedAt } = account
+  const { id, alertBelow, archivedAt, creditLimit } = account
   if (archivedAt !== undefined) return []
   const bound = alertBelow === undefined ? below : parsePico(alertBelow)
   const low = balance < bound ? 'wrong' : balance * 5n >= bound * 6n ? 'well' : 'between'
   return [
     ...(paid && bound > 0n
-      ? [finding('balance.low', id, low, `the balance of account ${id} is below ${usd(bound)}`)]
+      ? [
+          finding('balance.low', id, low, `the balance of account ${id} is below ${usd(bound)}`, {
+            balance_usd: balance,
+            threshold_usd: bound,
+          }),
+        ]
       : []),
     finding(
       'balance.empty',
       id,
       isRefused ? 'wrong' : 'well',
       `calls of account ${id} are refused, because its balance is too low`,
+      { balance_usd: balance, threshold_usd: -parsePico(creditLimit ?? '0') },
     ),
   ]
 }
@@ -361,9 +380,10 @@ async function capFindings(
     const message = (part: string) =>
       `${object} has spent ${part} of its cap of ${usd(value)} (${kindOf(id).window}${models})`
     const named = `${object} ${name}`
+    const amounts = { spent_usd: used, cap_usd: value }
     return [
-      finding('cap.80', named, of(80n, 75n), message('80 %')),
-      finding('cap.100', named, of(100n, 95n), message('all')),
+      finding('cap.80', named, of(80n, 75n), message('80 %'), amounts),
+      finding('cap.100', named, of(100n, 95n), message('all'), amounts),
     ]
   })
 }
@@ -378,8 +398,12 @@ function finding(
   object: string,
   state: Finding['state'],
   message: string,
+  amounts?: Readonly<Record<string, Pico>>,
 ): Finding {
-  return { kind, object, state, message }
+  const figures =
+    amounts &&
+    Object.fromEntries(Object.entries(amounts).map(([name, one]) => [name, formatPico(one)]))
+  return { kind, object, state, message, ...(figures && { figures }) }
 }
 
 function usd(amount: Pico): string {

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createStorage } from 'unstorage'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { Alerts, type Finding } from '../../src/observe/alerts.ts'
 import { StoredRecords } from '../../src/state/records.ts'
 import { folder } from '../_folder.ts'
@@ -194,8 +194,8 @@ describe('a gateway', () => {
     const second = await open()
     expect(second.gateway.runtime.alerts.active).toEqual(before)
     await eventually(() => expect(second.gateway.runtime.spending.looked.complete).toBe(true))
-    const seconds = 3
-    await new Promise((resolve) => setTimeout(resolve, seconds * 1000))
+    const looks = vi.spyOn(second.gateway.runtime.alerts, 'observe')
+    await eventually(() => expect(looks.mock.calls.length).toBeGreaterThan(2))
     expect(second.gateway.runtime.alerts.active).toEqual(before)
     expect(toldIn(second.logged)).toEqual([])
     await second.close()

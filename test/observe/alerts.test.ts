@@ -1,6 +1,8 @@
 import * as fc from 'fast-check'
+import { createStorage } from 'unstorage'
 import { expect, it } from 'vitest'
 import { Alerts, type Finding } from '../../src/observe/alerts.ts'
+import { StoredRecords } from '../../src/state/records.ts'
 
 /** Alerts by a clock of the test, and what they tell. */
 function setUp() {
@@ -52,6 +54,29 @@ it('ends for what is gone, as after a change of the configuration', () => {
   pass(10)
   expect(told).toEqual(['raised model.down a/m', 'ended model.down a/m'])
   expect(alerts.counts.get('model.down')).toBe(0)
+})
+
+it('has the present cause where it changes, without being told again, and stores it once a minute', async () => {
+  const { alerts, told, pass } = setUp()
+  const records = new StoredRecords(createStorage())
+  await alerts.keepIn({ records, gateway: 'a' })
+  const down = { kind: 'egress.down', object: 'proxy:3128' } as const
+  pass(0, { ...down, message: 'ECONNREFUSED' })
+  const { id } = alerts.active[0]!
+  const stored = async () => (await records.get<{ message: string }>(`alert:${id}`))?.message
+  await expect.poll(stored).toBe('ECONNREFUSED')
+  for (const message of ['407', '502', '403']) {
+    pass(1, { ...down, message })
+    expect(alerts.active).toMatchObject([{ id, message }])
+  }
+  expect(await stored()).toBe('ECONNREFUSED')
+  pass(60, { ...down, message: '403' })
+  await expect.poll(stored).toBe('403')
+  pass(1, { ...down, state: 'well', message: 'gone' })
+  await expect
+    .poll(() => told)
+    .toEqual(['raised egress.down proxy:3128', 'ended egress.down proxy:3128'])
+  expect(alerts.ended).toMatchObject([{ message: '403' }])
 })
 
 it('tells nothing of a muted alert, which stays in the list', () => {

@@ -25,7 +25,7 @@ interface ContentLogOptions {
     ThreadClient<{ readonly content: CallContent }, ContentQuestion, never>,
     'ready' | 'post' | 'ask'
   >
-  /** Absent for contents in memory. */
+  /** It is absent for contents in memory. */
   readonly folder: string | undefined
   readonly log: Pick<ConsolaInstance, 'error'>
 }
@@ -320,7 +320,7 @@ function contentOf(row: Readonly<Record<string, unknown>>): CallContent {
 }
 
 interface ContentQuery {
-  /** Absent for all keys. */
+  /** It is absent for all keys. */
   readonly key?: string | undefined
   /** Half-open range, ms since epoch. */
   readonly from?: number | undefined

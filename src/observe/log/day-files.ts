@@ -36,6 +36,8 @@ const END = `CASE WHEN guard = 'blocked' OR outcome = 'refused' THEN 'blocked' W
   WHEN outcome = 'cancelled' THEN 'left' WHEN status BETWEEN 400 AND 499 THEN 'rejected'
   WHEN outcome = 'failed' THEN 'failed' ELSE 'completed' END`
 
+const CHARGED = "(cost IS NOT NULL AND outcome IS NOT 'replayed')"
+
 const UNFINISHED = "outcome <> 'completed'"
 
 const DECIDED = "guard <> 'passed'"
@@ -102,7 +104,7 @@ interface Conditions {
 
 /** Splits a query for SQLite. @param known existing indexes */
 function conditionsOf(query: LogQuery, indexes: ReadonlySet<string>): Conditions {
-  const { filters, status, ends, stream, minCost, minMs } = query
+  const { filters, status, ends, stream, charged, minCost, minMs } = query
   const index = INDEXES.find(
     ({ name, column, fits }) =>
       indexes.has(name) && (!column || filters[column]?.length === 1) && (fits?.(query) ?? true),
@@ -121,6 +123,7 @@ function conditionsOf(query: LogQuery, indexes: ReadonlySet<string>): Conditions
     rest.push(`(${status.map(() => 'status BETWEEN ? AND ?').join(' OR ')})`)
     restValues.push(...status.flat())
   }
+  if (charged !== undefined) rest.push(`${charged ? '' : 'NOT '}${CHARGED}`)
   if (ends) {
     rest.push(`${END} IN (${ends.map(() => '?').join(', ')})`)
     restValues.push(...ends)
@@ -259,10 +262,17 @@ export class DayFiles implements LogStore {
           next: last,
           searchedTo,
           unreadable: [...unreadable],
+          ...this.#completeFrom(),
         }
       }
     }
-    return { calls, unreadable: [...unreadable] }
+    return { calls, unreadable: [...unreadable], ...this.#completeFrom() }
+  }
+
+  /** The beginning of the oldest day: days are removed whole, but for that of a log in memory. */
+  #completeFrom(): Pick<LogPage, 'completeFrom'> {
+    const day = this.#days.days.at(-1)
+    return day ? { completeFrom: Date.parse(day) } : {}
   }
 
   find(id: string): KnownCall | undefined {

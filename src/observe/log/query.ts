@@ -34,7 +34,9 @@ export interface LogQuery {
   readonly status?: readonly (readonly [number, number])[]
   readonly ends?: readonly End[]
   readonly stream?: boolean
-  /** Lower bound of the cost, in 10⁻¹² USD. */
+  /** Whether the ledger has a charge of it, be it 0: an answer that was sent again has none. */
+  readonly charged?: boolean
+  /** The lower bound of the cost, in 10⁻¹² USD. */
   readonly minCost?: bigint
   readonly minMs?: number
   /** Half-open range, ms since epoch. */
@@ -49,15 +51,17 @@ export interface LogQuery {
 export interface LogPage {
   readonly calls: readonly KnownCall[]
   readonly next?: string
-  /** Lower end of what was searched, ms since epoch. */
+  /** The lower end of what was searched, ms since epoch. */
   readonly searchedTo?: number
+  /** Moment from which on no call was removed, ms since epoch; absent for an empty log. */
+  readonly completeFrom?: number
   /** Days whose file is damaged: their calls are missing. */
   readonly unreadable: readonly string[]
 }
 
 export function matches(
   call: KnownCall,
-  { filters, status, ends, stream, minCost, minMs }: LogQuery,
+  { filters, status, ends, stream, charged, minCost, minMs }: LogQuery,
 ): boolean {
   const isOf = Object.entries(filters).every(([name, values]) =>
     values.includes(String(VALUES[name as FilterName](call))),
@@ -68,9 +72,14 @@ export function matches(
     (status?.some(([from, to]) => has >= from && has <= to) ?? true) &&
     (ends?.includes(endOf(endedCall(call))) ?? true) &&
     (stream === undefined || (call.stream ?? false) === stream) &&
+    (charged === undefined || isCharged(call) === charged) &&
     (minCost === undefined || (costOf(call) ?? -1n) >= minCost) &&
     (minMs === undefined || (call.times?.total_ms ?? 0) >= minMs)
   )
+}
+
+function isCharged({ cost_usd, outcome }: KnownCall): boolean {
+  return cost_usd !== undefined && outcome !== 'replayed'
 }
 
 function costOf({ cost_usd }: KnownCall): bigint | undefined {

@@ -6,7 +6,7 @@
 import type { Cluster, Redis } from 'ioredis'
 import { timeOf, ulidAt } from '../../state/ids.ts'
 import type { Log } from '../../state/ledger/ledger.ts'
-import { connect, PREFIX, type RedisConnection, serversOf } from '../../state/redis/connection.ts'
+import { connect, memoryOf, PREFIX, type RedisConnection } from '../../state/redis/connection.ts'
 import { DAY_MS, dayOf } from '../day-folder.ts'
 import { callIn, keptLine, type KnownCall } from '../record.ts'
 import { callOfLine } from './earlier.ts'
@@ -20,8 +20,7 @@ import {
   type Stored,
 } from './query.ts'
 
-/** Most days, whatever the bounds allow: a ledger that needs memory has priority. */
-const MOST_DAYS = 7
+/** Most bytes, whatever the bounds allow: a ledger that needs memory has priority. */
 const MOST_BYTES = 256 * 1024 * 1024
 /** Approximate bytes of a row in Redis. */
 const ROW_BYTES = 768
@@ -61,7 +60,7 @@ export class RedisLog implements LogStore {
 
   constructor(options: RedisLogOptions) {
     this.#options = options
-    this.#days = Math.min(options.bounds.keep, MOST_DAYS)
+    this.#days = options.bounds.keep
     this.#mostRows = Math.min(options.bounds.size, MOST_BYTES) / ROW_BYTES
     this.#now = options.now ?? (() => Date.now())
   }
@@ -104,15 +103,34 @@ export class RedisLog implements LogStore {
         for (const call of page) {
           if (matches(call, query)) calls.push(call)
           // One call more than the page tells that there is another page.
-          if (calls.length > limit) return pageOf(calls, bare(calls[limit - 1]!), limit)
+          if (calls.length > limit) return this.#pageOf(calls, bare(calls[limit - 1]!), limit)
         }
         looked += page.length
         if (page.length < PAGE_ROWS) break
         before = bare(page.at(-1)!)
-        if (looked >= MOST_ROWS) return pageOf(calls, before, limit)
+        if (looked >= MOST_ROWS) return this.#pageOf(calls, before, limit)
       }
     }
-    return { calls, unreadable: [] }
+    return { calls, unreadable: [], ...(await this.#completeFrom()) }
+  }
+
+  /** The oldest call. Its day may have lost earlier ones to the bound of the size. */
+  async #completeFrom(): Promise<Pick<LogPage, 'completeFrom'>> {
+    const days = this.#keptDays().map(keyOf)
+    const firsts = await this.#ask((client) =>
+      Promise.all(days.map((day) => client.zrange(day, 0, 0))),
+    )
+    const line = firsts.flat()[0]
+    return line === undefined ? {} : { completeFrom: timeOf(bare(callOfLine(line))) }
+  }
+
+  /** The kept days, oldest first. */
+  #keptDays(): string[] {
+    const days: string[] = []
+    for (let day = dayOf(this.#now()); day >= this.#firstDay(); day = dayBefore(day)) {
+      days.unshift(day)
+    }
+    return days
   }
 
   async find(id: string): Promise<KnownCall | undefined> {
@@ -124,6 +142,11 @@ export class RedisLog implements LogStore {
       if (line !== undefined) return callOfLine(line)
     }
     return undefined
+  }
+
+  async #pageOf(calls: readonly KnownCall[], next: string, limit: number): Promise<LogPage> {
+    const page = { calls: calls.slice(0, limit), next, searchedTo: timeOf(next), unreadable: [] }
+    return { ...page, ...(await this.#completeFrom()) }
   }
 
   /** The newest calls of a day in both forms, at most {@link PAGE_ROWS}. */
@@ -179,8 +202,7 @@ export class RedisLog implements LogStore {
     const now = this.#now()
     if (now - this.#trimmedAt < TRIM_MS) return
     this.#trimmedAt = now
-    const days: string[] = []
-    for (let day = dayOf(now); day >= this.#firstDay(); day = dayBefore(day)) days.unshift(day)
+    const days = this.#keptDays()
     const counts = await this.#ask((client) =>
       Promise.all(days.map((day) => client.zcard(keyOf(day)))),
     )
@@ -199,15 +221,8 @@ export class RedisLog implements LogStore {
   }
 
   async #isFull(): Promise<boolean> {
-    const infos = await this.#ask((client) =>
-      Promise.all(serversOf(client).map((server) => server.info('memory'))),
-    )
-    return infos.some((info) => {
-      const [used, most] = ['used_memory', 'maxmemory'].map((name) =>
-        Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0),
-      )
-      return most! > 0 && used! > most! * MOST_USED
-    })
+    const servers = await this.#ask(memoryOf)
+    return servers.some(({ used, most }) => most > 0 && used > most * MOST_USED)
   }
 
   #pause(reason: string): void {
@@ -226,10 +241,6 @@ export class RedisLog implements LogStore {
     const connection = await this.#connection
     return connection.ask(() => send(connection.client))
   }
-}
-
-function pageOf(calls: readonly KnownCall[], next: string, limit: number): LogPage {
-  return { calls: calls.slice(0, limit), next, searchedTo: timeOf(next), unreadable: [] }
 }
 
 function bare({ id }: KnownCall): string {

@@ -40,7 +40,7 @@ export interface ThreadInit {
 }
 
 interface ContentPlace extends ContentBounds {
-  /** Absent for contents in memory. */
+  /** It is absent for contents in memory. */
   readonly folder: string | undefined
 }
 
@@ -85,7 +85,7 @@ export function logWork(store: LogStore, { folder, keep, size }: ContentPlace) {
 }
 
 interface RequestLogOptions extends LogBounds {
-  /** Absent for a log in memory. */
+  /** It is absent for a log in memory. */
   readonly place: LogPlace | undefined
   readonly contents: ContentPlace
   readonly queried?: (seconds: number) => void

@@ -30,7 +30,7 @@ interface SinksOptions {
 }
 
 interface Untaken {
-  /** Absent for the content of a call. */
+  /** It is absent for the content of a call. */
   readonly event?: EventName
   /** One line for each event; absent for a single event. */
   readonly lines?: string
@@ -82,6 +82,11 @@ export class Sinks {
     repeat(() => this.#check(), this.#closing.signal)
   }
 
+  /** The name of each sink that was set up, by its place in the configuration. */
+  get names(): ReadonlyMap<number, string> {
+    return new Map(this.#sinks.map(({ index, name }) => [index, name]))
+  }
+
   /** Disabled sinks by name, with the reason. */
   get disabled(): ReadonlyMap<string, string> {
     return this.#disabled
@@ -115,10 +120,11 @@ export class Sinks {
   tell<Name extends Exclude<EventName, 'call.ended' | 'guard.blocked' | 'guard.escalation'>>(
     event: Name,
     data: EventContents[Name],
+    id = randomId('evt_'),
   ): void {
     const at = new Date((this.#options.wallClock ?? Date.now)()).toISOString()
     const { gateway } = this.#options
-    const made = { id: randomId('evt_'), event, at, gateway, data } as GatewayEvent
+    const made = { id, event, at, gateway, data } as GatewayEvent
     const characters = JSON.stringify(data).length
     this.#send({ event: made }, { event, characters })
   }

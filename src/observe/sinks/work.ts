@@ -251,7 +251,7 @@ interface RunnerOptions {
   readonly name: string
   readonly sink: Sink
   readonly log: { error(line: string): void; warn(line: string): void }
-  /** Called when its counts have changed. */
+  /** It is called when its counts have changed. */
   readonly changed: () => void
   readonly entering?: () => void
   readonly clock?: Clock

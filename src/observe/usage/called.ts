@@ -7,6 +7,7 @@ import { type KnownCall, keptLine } from '../record.ts'
 import {
   BOUNDS,
   CALLED,
+  CALLED_BY_KEY,
   CALLED_OVERALL,
   CALLED_SUMS,
   FIRST_BUCKETS,
@@ -38,7 +39,7 @@ export class CalledTables {
     this.#db = db
     const added = (name: string) => `${name} = ${name} + excluded.${name}`
     const options = { values: CALLED_SUMS, added }
-    this.#rollups = [CALLED, CALLED_OVERALL].map((tables) => ({
+    this.#rollups = [CALLED, CALLED_BY_KEY, CALLED_OVERALL].map((tables) => ({
       groups: tables.groups,
       to: new Rollups(db, tables, options),
     }))
@@ -74,11 +75,11 @@ export class CalledTables {
     for (const { groups, to } of this.#rollups) {
       const groupOf = (call: KnownCall) => groups.map((name) => GROUPS[name]!(call) ?? '')
       const nameOf = (call: KnownCall) =>
-        [unitOf('hour', momentOf(call)), ...groupOf(call)].join('\t')
+        [unitOf('hour', momentOf(call)), call.day, ...groupOf(call)].join('\t')
       for (const ofGroup of Map.groupBy(calls, nameOf).values()) {
         const [first] = ofGroup
         const at = momentOf(first!)
-        to.add({ at, day: at }, groupOf(first!), sumsOf(ofGroup))
+        to.add({ at, day: dayOf(first!) }, groupOf(first!), sumsOf(ofGroup))
       }
     }
   }
@@ -87,7 +88,7 @@ export class CalledTables {
     for (const call of calls) {
       const { account_id: account = '', key_id: key = '', decided = [] } = call
       for (const { rule, mode, side, outcome } of decided) {
-        const day = unitOf('day', momentOf(call))
+        const day = unitOf('day', dayOf(call))
         this.#decide.run(day, account, key, rule, mode, side, outcome)
       }
     }
@@ -108,6 +109,11 @@ export class CalledTables {
 
 function momentOf({ id }: KnownCall): number {
   return timeOf(id.slice(4))
+}
+
+/** A moment of the local date of its arrival, by which days and months count it. */
+function dayOf(call: KnownCall): number {
+  return call.day === undefined ? momentOf(call) : Date.parse(call.day)
 }
 
 /** Sums in the order of {@link CALLED_SUMS}. */
@@ -138,7 +144,7 @@ function bucketOf(ms: number): number {
 
 interface Told {
   readonly sender: string
-  /** Ascending by sender: a message that was sent twice has the same number. */
+  /** The number ascends by sender: a message that was sent twice has the same number. */
   readonly number: number
   /** Lines of calls, compressed. Gateways of an earlier release use another form. */
   readonly calls: string

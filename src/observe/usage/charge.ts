@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { formatPico } from '../../money/money.ts'
+import { formatPico, type Pico } from '../../money/money.ts'
 import { quantitiesOf, type KnownCall } from '../record.ts'
 import { timeOf } from '../../state/ids.ts'
 import type { RequestId, LedgerReader, ReadRow } from '../../state/ledger/ledger.ts'
@@ -8,6 +8,15 @@ import { unitOf } from './tables.ts'
 export interface ChargeOfCall {
   readonly account: string
   readonly row: ReadRow
+  readonly refund: Refund | undefined
+}
+
+/** What was given back of the cost of a call. */
+interface Refund {
+  readonly amount: Pico
+  /** ms since epoch */
+  readonly at: number
+  readonly reason: string
 }
 
 /** Hours by which the clock of a ledger may differ from that of the gateway which made the id. */
@@ -25,9 +34,24 @@ export async function chargeOf(
 ): Promise<ChargeOfCall | undefined> {
   for (const owner of account === undefined ? chargedAt(db, request) : [account]) {
     const row = await reader.charge(owner, request)
-    if (row) return { account: owner, row }
+    if (row) return { account: owner, row, refund: refundOf(db, owner, request) }
   }
   return undefined
+}
+
+function refundOf(db: DatabaseSync, account: string, request: RequestId): Refund | undefined {
+  const select = db.prepare(
+    `SELECT amount, at, note FROM booking WHERE account = ? AND kind = 'refund' AND reference = ?`,
+  )
+  select.setReadBigInts(true)
+  const refund = select.get(account, request)
+  return (
+    refund && {
+      amount: refund.amount as bigint,
+      at: Number(refund.at),
+      reason: String(refund.note ?? ''),
+    }
+  )
 }
 
 function chargedAt(db: DatabaseSync, request: RequestId): string[] {
@@ -43,7 +67,7 @@ function chargedAt(db: DatabaseSync, request: RequestId): string[] {
 export function callOfCharge({
   account,
   row: { request, at, key, cost, usage },
-}: ChargeOfCall): KnownCall {
+}: Pick<ChargeOfCall, 'account' | 'row'>): KnownCall {
   const lineOf = (source: string) => usage?.lines.find((line) => line.source === source)?.usage
   const model = lineOf('model')
   return {
@@ -59,6 +83,7 @@ export function callOfCharge({
     usage: quantitiesOf(model, lineOf('search')?.searches),
     estimated: model?.estimated,
     cost_usd: formatPico(cost),
+    vendor_cost_usd: usage?.vendor === undefined ? undefined : formatPico(BigInt(usage.vendor)),
     tag: usage?.tag,
     user: usage?.user,
     gateway: usage?.gateway,

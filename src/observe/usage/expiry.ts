@@ -4,7 +4,7 @@ import type { UsageIndex } from './usage.ts'
 
 interface ExpiryOptions {
   readonly ledger: Pick<Ledger, 'book'>
-  /** Undefined where the operator has switched usage off: no credit has an end then. */
+  /** It is undefined where the operator has switched usage off: no credit has an end then. */
   readonly usage: () => Pick<UsageIndex, 'ask' | 'settled'> | undefined
   readonly failed: (error: unknown) => void
 }

@@ -1,35 +1,23 @@
 /** Keeps the tables of settled calls level with the ledger, and compares them with the ledger's own sums. */
-import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { DatabaseSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
 import { beginChain, chained } from '../../state/ledger/chain.ts'
 import { transact } from '../../state/sqlite/file.ts'
+import { NO_CREDIT, toBlocks, toTexts, type CreditState } from '../../state/ledger/blocks.ts'
 import type { BookedRow } from './charge.ts'
 import type {
+  BookingDetails,
   ChainPoint,
-  UsageRow,
   LedgerHead,
   LedgerReader,
   ReadRow,
-  FoldedTotal,
 } from '../../state/ledger/ledger.ts'
-import { QUANTITIES, type Quantity } from '../../server/admin/resources/usage.ts'
-import { QUANTITY_MEMBERS } from '../record.ts'
-import {
-  addUp,
-  ROLLUPS,
-  SETTLED,
-  SETTLED_GROUPS,
-  SETTLED_SUMMARIES,
-  SETTLED_SUMS,
-  unitOf,
-  Rollups,
-  type TableSet,
-  TAGGED_QUANTITIES,
-} from './tables.ts'
+import { SettledTables } from './settled.ts'
+import { unitOf } from './tables.ts'
 
 export interface UsageDifference {
   readonly account: string
-  /** Absent for the balance of the account. */
+  /** It is absent for the balance of the account. */
   readonly key?: string
   readonly indexed: Pico
   readonly ledger: Pico
@@ -47,6 +35,8 @@ interface AccountState {
   /** Spend of each key, and bookings: sums of the tables. */
   readonly costs: Map<string, Pico>
   booked: Pico
+  /** The state after that row. */
+  credit: CreditState
   /** The head up to which all rows are in the tables. */
   head: LedgerHead | undefined
   /** ms since epoch of the last comparison, and its result. */
@@ -57,7 +47,7 @@ interface AccountState {
 }
 
 export interface Checked {
-  /** undefined while rows wait to be read. */
+  /** It is undefined while rows wait to be read. */
   readonly agrees: boolean | undefined
   /** Moment of the oldest comparison behind it, ms since epoch. */
   readonly asOf: number
@@ -73,16 +63,35 @@ interface IndexOptions {
   readonly pageRows: number
   /** ms since epoch */
   readonly now: () => number
-  /** Called for every difference, before the account is read again. */
+  /** It is called for every difference, before the account is read again. */
   readonly differs: (differences: readonly UsageDifference[]) => void
-  /** Called for an account of a shared ledger that has lacked rows for longer than a gateway sends them again. */
+  /** It is called for an account of a shared ledger that has lacked rows for longer than a gateway sends them again. */
   readonly lacks: (account: string) => void
+  /** It is called for bookings of the last day that were read; some were told before. */
+  readonly booked?: (bookings: readonly NewBooking[]) => void
 }
 
-/** Longer than a gateway sends again what a failover has lost. */
-const LACKS_MS = 150_000
+/** A booking that was read. */
+export interface NewBooking {
+  readonly account: string
+  readonly seq: number
+  readonly kind: string
+  readonly amount: Pico
+  /** The balance after the booking. */
+  readonly balance: Pico
+  readonly reference: string
+  readonly note: string | null
+  readonly details: BookingDetails | undefined
+}
 
-/** Above this number of accounts, all are compared only from time to time, and in between those with new rows. */
+const NEW_MS = 86_400_000
+
+/** A time longer than a gateway sends again what a failover has lost. */
+const LACKS_MS = 150_000
+/** A time longer than it takes until another ledger in the place of the present one is in doubt. */
+const DOUBTED_MS = 10_000
+
+/** Most accounts that are all compared each time; of more, those with new rows are, and all only from time to time. */
 const FEW_ACCOUNTS = 200
 const COMPARE_MS = 60_000
 /** Attempts to reach a head that keeps moving. */
@@ -94,6 +103,8 @@ export class LedgerIndex {
   readonly #accounts = new Map<string, AccountState>()
   /** The last work on each account, which the next one waits for. */
   readonly #busy = new Map<string, Promise<void>>()
+  /** The last emptying of all tables. */
+  #emptied: Promise<void> = Promise.resolve()
   readonly #waiting = new Set<string>()
   /** Accounts that were noted since the last comparison of all. */
   readonly #changed = new Set<string>()
@@ -102,6 +113,8 @@ export class LedgerIndex {
   #comparedAt = -Infinity
   #comparing: Promise<void> | undefined
   #closed = false
+  /** The moment since which the ledger has had another identity, steady ms. */
+  #otherSince = Infinity
   /** Accounts that have fewer rows than were read, and since when, steady ms. */
   readonly #lacking = new Map<string, number>()
   /** While the ledger is not the one that was used until now, the tables stay as they are: they tell what it lacks. */
@@ -117,14 +130,26 @@ export class LedgerIndex {
     if (this.isFrozen) return
     const { db, reader } = this.#options
     const id = await reader.id()
-    const indexedId = db.prepare(`SELECT value FROM meta WHERE name = 'ledger'`).get()?.value
-    if (indexedId !== id) {
-      transact(db, () => {
-        this.#tables.clear()
-        db.prepare(`INSERT OR REPLACE INTO meta VALUES ('ledger', ?)`).run(id)
-      })
-      this.#accounts.clear()
+    if (this.#indexedId() !== id) {
+      await this.#empty(() =>
+        db.prepare(`INSERT OR REPLACE INTO meta VALUES ('ledger', ?)`).run(id),
+      )
     }
+  }
+
+  #indexedId(): unknown {
+    return this.#options.db.prepare(`SELECT value FROM meta WHERE name = 'ledger'`).get()?.value
+  }
+
+  /**
+   * Whether an account may be read again because its rows are others. Where another ledger has just come in the place of its own, the
+   * tables are what tells what that one lacks: a doubt freezes them soon, and without one they follow.
+   */
+  async #mayReset(): Promise<boolean> {
+    if (this.isFrozen) return false
+    const isSame = (await this.#options.reader.id()) === this.#indexedId()
+    this.#otherSince = isSame ? Infinity : Math.min(this.#otherSince, performance.now())
+    return isSame || performance.now() - this.#otherSince > DOUBTED_MS
   }
 
   get lag(): number {
@@ -157,9 +182,7 @@ export class LedgerIndex {
     }
     transact(db, () => {
       for (const [account, rows] of following) {
-        this.#tables.add(account, rows)
-        addTo(this.#stateOf(account), rows)
-        this.#remember(account)
+        this.#add(account, this.#stateOf(account), rows)
       }
     })
     this.note(others)
@@ -216,16 +239,29 @@ export class LedgerIndex {
 
   /** Empties the tables, and reads everything again in the background. */
   async rebuild(): Promise<void> {
-    transact(this.#options.db, () => this.#tables.clear())
-    this.#accounts.clear()
+    await this.#empty()
     await this.compare()
+  }
+
+  /** Empties the tables after all work on accounts that has begun, which would add its rows to emptied tables; later work waits. */
+  #empty(write = (): unknown => undefined): Promise<void> {
+    const begun = [this.#emptied, ...this.#busy.values()]
+    const emptied = Promise.all(begun).then(() => {
+      transact(this.#options.db, () => {
+        this.#tables.clear()
+        write()
+      })
+      this.#accounts.clear()
+    })
+    this.#emptied = emptied.catch(() => undefined)
+    return emptied
   }
 
   async close(): Promise<void> {
     this.#closed = true
     this.#waiting.clear()
     await this.#working
-    await Promise.all(this.#busy.values())
+    await Promise.all([this.#emptied, ...this.#busy.values()])
   }
 
   async #compareAll(): Promise<void> {
@@ -312,7 +348,7 @@ export class LedgerIndex {
           state.repaired = false
           return
         }
-        if (state.repaired) return
+        if (state.repaired || !(await this.#mayReset())) return
         state.repaired = true
         this.#options.differs(state.differences)
         this.#reset(account, state)
@@ -351,6 +387,7 @@ export class LedgerIndex {
       const [first] = page
       if (state.request !== '' && first?.seq === state.seq) {
         if (first.request !== state.request) {
+          if (!(await this.#mayReset())) return false
           this.#reset(account, state)
           continue
         }
@@ -359,9 +396,7 @@ export class LedgerIndex {
       const newest = rows.at(-1)
       if (!newest) return true
       transact(db, () => {
-        this.#tables.add(account, rows)
-        addTo(state, rows)
-        this.#remember(account)
+        this.#add(account, state, rows)
       })
       await nextTurn()
     }
@@ -406,10 +441,44 @@ export class LedgerIndex {
     this.#sum(account, state)
   }
 
+  /** It is called inside a transaction. */
+  #add(account: string, state: AccountState, rows: readonly ReadRow[]): void {
+    const { credit, booked } = state
+    state.credit = this.#tables.add(account, rows, credit, booked)
+    addTo(state, rows)
+    this.#remember(account)
+    if (rows.some(({ kind }) => kind !== 'usage' && kind !== 'orphan'))
+      this.tellBookings(account, rows[0]!.seq)
+  }
+
+  /** Tells of bookings of the last day. @param account absent for all */
+  tellBookings(account: string | null = null, from = 0): void {
+    const { db, now, booked } = this.#options
+    if (!booked) return
+    const select = db.prepare(
+      `SELECT account, seq, kind, amount, balance, reference, note, details FROM booking
+       WHERE at > ?1 AND balance IS NOT NULL AND (?2 IS NULL OR account = ?2) AND seq >= ?3 ORDER BY seq`,
+    )
+    select.setReadBigInts(true)
+    const rows = select.all(now() - NEW_MS, account, from).map((row) => ({
+      account: String(row.account),
+      seq: Number(row.seq),
+      kind: String(row.kind),
+      amount: row.amount as bigint,
+      balance: BigInt(String(row.balance)),
+      reference: String(row.reference),
+      note: row.note === null ? null : String(row.note),
+      details: row.details === null ? undefined : JSON.parse(String(row.details)),
+    }))
+    if (rows.length > 0) booked(rows)
+  }
+
   #remember(account: string): void {
-    const { seq, request, chain, after, month } = this.#stateOf(account)
-    const put = 'INSERT OR REPLACE INTO progress VALUES (?, ?, ?, ?, ?, ?, ?)'
-    this.#options.db.prepare(put).run(account, seq, request, chain.n, chain.chain, after, month)
+    const { seq, request, chain, after, month, credit } = this.#stateOf(account)
+    const put = 'INSERT OR REPLACE INTO progress VALUES (?, ?, ?, ?, ?, ?, ?, ?)'
+    const blocks = JSON.stringify(toTexts(credit.blocks))
+    const { n, chain: place } = chain
+    this.#options.db.prepare(put).run(account, seq, request, n, place, after, month, blocks)
   }
 
   #reset(account: string, state: AccountState): void {
@@ -425,6 +494,7 @@ export class LedgerIndex {
     state.month = 0
     state.request = ''
     state.head = undefined
+    state.credit = NO_CREDIT
     this.#sum(account, state)
   }
 
@@ -444,6 +514,7 @@ export class LedgerIndex {
       month: Number(progress?.month ?? 0),
       costs: new Map(),
       booked: 0n,
+      credit: { spent: 0n, blocks: toBlocks(JSON.parse(String(progress?.blocks ?? '[]'))) },
       head: undefined,
       checkedAt: 0,
       differences: [],
@@ -458,6 +529,8 @@ export class LedgerIndex {
     state.costs.clear()
     for (const [key, cost] of this.#tables.costs(account)) state.costs.set(key, cost)
     state.booked = this.#tables.booked(account)
+    const spent = [...state.costs.values()].reduce((sum, cost) => sum + cost, 0n)
+    state.credit = { ...state.credit, spent }
   }
 
   /** @param head up to which all rows are in the tables. @returns whether nothing differs */
@@ -481,7 +554,7 @@ export class LedgerIndex {
 
   /** Runs work on one account after all earlier work on it. */
   #alone(account: string, work: () => Promise<void>): Promise<void> {
-    const done = (this.#busy.get(account) ?? Promise.resolve()).then(work)
+    const done = Promise.all([this.#emptied, this.#busy.get(account)]).then(work)
     const quiet = done.catch(() => undefined)
     this.#busy.set(account, quiet)
     void quiet.then(() => {
@@ -516,309 +589,3 @@ export function nextTurn(): Promise<void> {
     setImmediate(resolve)
   })
 }
-
-// Adds rows of the ledger to the tables: each row once, in one hour, day and month, and among one tag and one user.
-
-/** The model, tag and user of calls whose rows were folded before they were read. */
-const FOLDED = '(folded)'
-/** Placeholder for tags, and users, of an account and day beyond the number that is kept apart. */
-const OTHER = '(other)'
-const MOST_VALUES = 10_000
-/** Most accounts and days whose number of values is cached. */
-const MOST_COUNTS = 10_000
-
-/** Marks that the sums of all accounts have to be made again; it outlives the process. */
-const STALE = `INSERT OR REPLACE INTO meta VALUES ('overall', 'stale')`
-const IS_STALE = `SELECT 1 FROM meta WHERE name = 'overall'`
-const RENEWED = `DELETE FROM meta WHERE name = 'overall'`
-
-interface Sums {
-  calls: number
-  cost: Pico
-  estimated: number
-  readonly quantities: Partial<Record<Quantity, number>>
-}
-
-/** Calls of one hour that differ in nothing but their moment. */
-interface SettledCalls {
-  /** ms since epoch. */
-  readonly at: number
-  /** A moment of the charged day, as if that were of UTC. */
-  readonly day: number
-  /** Values of {@link SETTLED_GROUPS}, in their order. */
-  readonly group: readonly string[]
-  readonly tag: string
-  readonly user: string
-  readonly sums: Sums
-}
-
-/** Writes the tables of settled calls. Methods that write are called inside a transaction. */
-export class SettledTables {
-  readonly #db: DatabaseSync
-  readonly #rollups: Rollups
-  readonly #summaries: readonly { readonly rollups: Rollups; readonly places: readonly number[] }[]
-  /** Adds to a day, and to a month. */
-  readonly #tags: readonly (readonly [unit: 'day' | 'month', add: StatementSync])[]
-  readonly #isTagged: StatementSync
-  readonly #countTagged: StatementSync
-  readonly #book: StatementSync
-  readonly #counts = new Map<string, number>()
-
-  constructor(db: DatabaseSync) {
-    this.#db = db
-    const options = { values: SETTLED_SUMS, added: addedTo }
-    this.#rollups = new Rollups(db, SETTLED, options)
-    this.#summaries = SETTLED_SUMMARIES.map((tables) => ({
-      rollups: new Rollups(db, tables, options),
-      places: tables.groups.map((name) => groupsInOrder.indexOf(name)),
-    }))
-    const addTo = (table: string) =>
-      db.prepare(
-        `INSERT INTO ${table} (unit, account, key, kind, value, calls, billions, rest,
-           ${TAGGED_QUANTITIES.join(', ')})
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ${TAGGED_QUANTITIES.map(() => '?').join(', ')})
-         ON CONFLICT DO UPDATE SET calls = calls + excluded.calls,
-           billions = billions + excluded.billions, rest = rest + excluded.rest,
-           ${TAGGED_QUANTITIES.map(addedTo).join(', ')}`,
-      )
-    this.#tags = [
-      ['day', addTo('tagged')],
-      ['month', addTo('tagged_month')],
-    ]
-    this.#isTagged = db.prepare(
-      'SELECT 1 FROM tagged WHERE unit = ? AND account = ? AND kind = ? AND value = ? LIMIT 1',
-    )
-    this.#countTagged = db.prepare(
-      'SELECT count(DISTINCT value) AS values_ FROM tagged WHERE unit = ? AND account = ? AND kind = ?',
-    )
-    this.#book = db.prepare('INSERT INTO booking VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)')
-  }
-
-  add(account: string, rows: readonly ReadRow[]): void {
-    const calls = new Map<string, SettledCalls>()
-    for (const row of rows) {
-      const { seq, kind, request, at, cost, note, actor, booking } = row
-      if (kind === 'usage') addCall(calls, account, row)
-      else if (kind !== 'orphan') {
-        const ends = booking?.expiresAt ?? null
-        this.#book.run(account, seq, at, kind, -cost, request, note ?? null, actor ?? null, ends)
-      }
-    }
-    this.#addCalls(account, [...calls.values()])
-  }
-
-  addFolded(account: string, totals: readonly FoldedTotal[]): void {
-    this.#addCalls(
-      account,
-      totals.map(({ team = '', key, day, rows, cost }) => ({
-        at: startOfDay(day),
-        day: startOfDay(day),
-        group: [account, team, key, FOLDED, '', '', ''],
-        tag: FOLDED,
-        user: FOLDED,
-        sums: { calls: rows, cost, estimated: 0, quantities: {} },
-      })),
-    )
-  }
-
-  remove(account: string): void {
-    const own = `group_id IN (SELECT id FROM settled_group WHERE account = ?)`
-    for (const rollup of ROLLUPS) {
-      this.#db.prepare(`DELETE FROM settled_${rollup} WHERE ${own}`).run(account)
-    }
-    // Removed sums may be wrong: the sums of all accounts are made of those that stay.
-    this.#db.exec(STALE)
-    for (const table of ['tagged', 'tagged_month', 'booking', 'progress']) {
-      this.#db.prepare(`DELETE FROM ${table} WHERE account = ?`).run(account)
-    }
-    this.#counts.clear()
-  }
-
-  clear(): void {
-    for (const table of OF_THE_LEDGER) this.#db.exec(`DELETE FROM ${table}`)
-    this.#db.exec(RENEWED)
-    this.#counts.clear()
-  }
-
-  /** Makes the sums of all accounts again after a removal, in a transaction of its own. */
-  renewOverall(isNeeded = this.#db.prepare(IS_STALE).get() !== undefined): void {
-    if (!isNeeded) return
-    transact(this.#db, () => {
-      for (const set of SETTLED_SUMMARIES) addUp(this.#db, SETTLED, set, SETTLED_SUMS)
-      this.#db.exec(RENEWED)
-    })
-  }
-
-  costs(account: string): Map<string, Pico> {
-    const sums = this.#db
-      .prepare(
-        `SELECT key, sum(billions) AS billions, sum(rest) AS rest
-         FROM settled_day JOIN settled_group ON id = group_id WHERE account = ? GROUP BY key`,
-      )
-      .all(account) as unknown as readonly (Halves & { readonly key: string })[]
-    return new Map(sums.map((sum) => [sum.key, wholeOf(sum)]))
-  }
-
-  booked(account: string): Pico {
-    const sum = this.#db
-      .prepare(
-        `SELECT coalesce(sum(amount / 1000000000), 0) AS billions,
-           coalesce(sum(amount % 1000000000), 0) AS rest FROM booking WHERE account = ?`,
-      )
-      .get(account) as unknown as Halves
-    return wholeOf(sum)
-  }
-
-  #addCalls(account: string, calls: readonly SettledCalls[]): void {
-    const sums = summed(calls, ({ group, ...call }) => [...spanOf(call), ...group])
-    for (const [call, sum] of sums) this.#rollups.add(call, call.group, valuesOf(sum))
-    for (const { rollups, places } of this.#summaries) {
-      const groupOf = ({ group }: SettledCalls) => places.map((place) => group[place]!)
-      const sums = summed(calls, (call) => [...spanOf(call), ...groupOf(call)])
-      for (const [first, sum] of sums) rollups.add(first, groupOf(first), valuesOf(sum))
-    }
-    for (const kind of ['tag', 'user'] as const) {
-      const sums = summed(calls, (call) => [unitOf('day', call.day), call.group[KEY]!, call[kind]])
-      for (const [first, { calls, cost, quantities }] of sums) {
-        const value = this.#bounded(unitOf('day', first.day), account, kind, first[kind])
-        const tokens = TAGGED_QUANTITIES.map((name) => quantities[name] ?? null)
-        const sums = [calls, ...partsOf(cost), ...tokens]
-        for (const [unit, add] of this.#tags) {
-          add.run(unitOf(unit, first.day), account, first.group[KEY]!, kind, value, ...sums)
-        }
-      }
-    }
-  }
-
-  /** A value, or `(other)` where the account has had too many others that day. */
-  #bounded(unit: number, account: string, kind: string, value: string): string {
-    if (this.#isTagged.get(unit, account, kind, value)) return value
-    const name = `${unit} ${kind} ${account}`
-    const count =
-      this.#counts.get(name) ?? Number(this.#countTagged.get(unit, account, kind)!.values_)
-    if (count >= MOST_VALUES) return OTHER
-    if (this.#counts.size >= MOST_COUNTS) this.#counts.clear()
-    this.#counts.set(name, count + 1)
-    return value
-  }
-}
-
-/** The place of the key in the groups of a call. */
-const KEY = SETTLED_GROUPS.indexOf('key')
-
-const BILLION = 1_000_000_000n
-
-export interface Halves {
-  readonly billions: number
-  readonly rest: number
-}
-
-function partsOf(cost: Pico): readonly [billions: bigint, rest: bigint] {
-  return [cost / BILLION, cost % BILLION]
-}
-
-export function wholeOf({ billions, rest }: Halves): Pico {
-  return BigInt(billions) * BILLION + BigInt(rest)
-}
-
-/** The usage of a row without one. */
-const NOT_KNOWN: Partial<UsageRow> = {}
-
-/** Adds the call of a row. @param calls by what distinguishes them */
-function addCall(
-  calls: Map<string, SettledCalls>,
-  account: string,
-  { key = '', day, at, cost, usage }: ReadRow,
-): void {
-  const { model = '', deployment = '', endpoint = '', tag = '', user = '' } = usage ?? NOT_KNOWN
-  const { outcome = '' as const, flags, lines = [], team = '' } = usage ?? NOT_KNOWN
-  const names = `${team}\n${key}\n${model}\n${deployment}\n${endpoint}\n${outcome}\n${tag}\n${user}`
-  const charged = day === undefined ? at : startOfDay(day)
-  const name = `${spanOf({ at, day: charged }).join(' ')}\n${names}`
-  let call = calls.get(name)
-  if (!call) {
-    const group = [account, team, key, model, deployment, endpoint, outcome]
-    call = { at, day: charged, group, tag, user, sums: noSums() }
-    calls.set(name, call)
-  }
-  const { sums } = call
-  sums.calls++
-  sums.cost += cost
-  if (flags?.includes('estimated')) sums.estimated++
-  addQuantities(sums.quantities, lines)
-}
-
-function noSums(): Sums {
-  return { calls: 0, cost: 0n, estimated: 0, quantities: {} }
-}
-
-/** What distinguishes the rows of a group: hours are those of UTC, days those that were charged. */
-function spanOf({ at, day }: Pick<SettledCalls, 'at' | 'day'>): readonly [number, number] {
-  return [unitOf('hour', at), unitOf('day', day)]
-}
-
-/** @param day `YYYYMMDD` */
-function startOfDay(day: string): number {
-  return Date.UTC(Number(day.slice(0, 4)), Number(day.slice(4, 6)) - 1, Number(day.slice(6)))
-}
-
-/** Adds the model's consumption, and all searches. */
-function addQuantities(quantities: Sums['quantities'], lines: UsageRow['lines']): void {
-  for (const { source, usage } of lines) {
-    if (source === 'guard') continue
-    for (const name of source === 'search' ? (['searches'] as const) : QUANTITIES) {
-      const count = usage[QUANTITY_MEMBERS[name]]
-      if (count !== undefined) quantities[name] = (quantities[name] ?? 0) + count
-    }
-  }
-}
-
-/** Adds calls up by group. @returns the first call of each, and the sums of all */
-function summed(
-  calls: readonly SettledCalls[],
-  groupOf: (call: SettledCalls) => readonly (string | number)[],
-): Iterable<readonly [SettledCalls, Sums]> {
-  const groups = new Map<string, [SettledCalls, Sums]>()
-  for (const call of calls) {
-    const name = groupOf(call).join('\n')
-    let sums = groups.get(name)?.[1]
-    if (!sums) {
-      sums = noSums()
-      groups.set(name, [call, sums])
-    }
-    sums.calls += call.sums.calls
-    sums.cost += call.sums.cost
-    sums.estimated += call.sums.estimated
-    for (const name in call.sums.quantities) {
-      const quantity = name as Quantity
-      sums.quantities[quantity] = (sums.quantities[quantity] ?? 0) + call.sums.quantities[quantity]!
-    }
-  }
-  return groups.values()
-}
-
-const groupsInOrder: readonly string[] = SETTLED_GROUPS
-
-/** Values in the order of {@link SETTLED_SUMS}. */
-function valuesOf({ calls, cost, estimated, quantities }: Sums) {
-  return [calls, ...partsOf(cost), estimated, ...QUANTITIES.map((name) => quantities[name] ?? null)]
-}
-
-/** SQL that adds to a column; a quantity that was never reported stays NULL. */
-function addedTo(name: string): string {
-  return `${name} = coalesce(${name} + excluded.${name}, ${name}, excluded.${name})`
-}
-
-const namesOf = ({ table, rollups }: TableSet) =>
-  [...rollups, 'group'].map((name) => `${table}_${name}`)
-
-/** Tables of settled calls and bookings, which can be made again from the ledger at any time. */
-const OF_THE_LEDGER = [
-  ...namesOf(SETTLED),
-  ...SETTLED_SUMMARIES.flatMap(namesOf),
-  'tagged',
-  'tagged_month',
-  'booking',
-  'progress',
-  'noted',
-]

@@ -6,6 +6,7 @@ import {
   wrongQuery,
 } from '../../errors/query.ts'
 import { isAnswerable, labelOf, type GroupName, type UsageQuery } from './query.ts'
+import { firstMoment, momentIn } from '../../state/ledger/zone.ts'
 import { METRICS, type Metric } from './sums.ts'
 import { ROLLUPS, type Rollup } from './tables.ts'
 
@@ -53,6 +54,32 @@ export function readRange(query: URLSearchParams, now: number): { from: number; 
   const from = first === null ? to - USUAL_DAYS * DAY_MS : readMoment(first, 'from')
   if (from < to) return { from, to }
   throw wrongQuery('from', "a moment before 'to'")
+}
+
+/** The answer adds up days of several zones: those of each account are its own. */
+export const MIXED = 'mixed'
+
+/**
+ * A question in the time zone of its accounts: days and months are dates, and a range of hours that is given by dates begins
+ * and ends with these.
+ * @param zones those of the accounts that are asked for
+ */
+export function inZones(
+  question: UsageQuery,
+  query: URLSearchParams,
+  zones: ReadonlySet<string>,
+): { readonly query: UsageQuery; readonly zone: string } {
+  const zone = zones.size === 1 ? [...zones][0]! : MIXED
+  const isHourly = question.rollup === 'hour'
+  if (zone === 'UTC' || (isHourly && zone === MIXED)) return { query: question, zone }
+  const moved = (name: 'from' | 'to', pick: (...moments: number[]) => number) => {
+    const at = question[name]
+    const isDate = /^\d{4}-\d\d-\d\d$/.test(query.get(name) ?? '')
+    if (isHourly) return isDate ? firstMoment(zone, query.get(name)!) : at
+    if (isDate) return at
+    return pick(...[...zones].map((one) => Date.parse(`${momentIn(one, at).slice(0, 19)}Z`)))
+  }
+  return { query: { ...question, from: moved('from', Math.min), to: moved('to', Math.max) }, zone }
 }
 
 function readGroup(text: string | null, groups: readonly GroupName[]): readonly GroupName[] {

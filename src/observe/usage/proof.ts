@@ -3,7 +3,8 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { Pico } from '../../money/money.ts'
 import { ChainCheck, type ChainFault, type NotedPoint } from '../../state/ledger/chain.ts'
 import type { ChainPoint, LedgerReader } from '../../state/ledger/ledger.ts'
-import { nextTurn, SettledTables } from './ledger-index.ts'
+import { nextTurn } from './ledger-index.ts'
+import { SettledTables } from './settled.ts'
 
 export interface ChainsChecked {
   readonly accounts: number

@@ -1,13 +1,25 @@
 import { QUANTITIES, type Quantity } from '../../server/admin/resources/usage.ts'
 import type { DatabaseSync } from 'node:sqlite'
-import { wholeOf } from './ledger-index.ts'
-import { COUNTED, noSums, type Metric, type UsageCell, type UsageSums, countOf } from './sums.ts'
+import { wholeOf } from './settled.ts'
 import {
+  amountIn,
+  COUNTED,
+  countOf,
+  marginOf,
+  noSums,
+  type Metric,
+  type UsageCell,
+  type UsageSums,
+} from './sums.ts'
+import {
+  AMOUNTS,
   COUNTS,
+  EARNED_SUMS,
   startOf,
   unitOf,
   type Rollup,
   CALLED,
+  CALLED_BY_KEY,
   CALLED_OVERALL,
   SETTLED,
   SETTLED_SUMMARIES,
@@ -175,6 +187,11 @@ function measureOf(metric: Metric, { of }: Source): string {
   const counted: readonly string[] = COUNTS
   if (metric === 'cost_usd')
     return of === 'settled' ? 'total(s.billions * 1e9 + s.rest)' : 'sum(s.calls)'
+  if (metric === 'margin_usd') {
+    const usd = (name: string) => `s.${name}_billions * 1e9 + s.${name}_rest`
+    const earned = `${usd('known_cost')} - (${usd('known_refunded')}) - (${usd('vendor')})`
+    return of === 'settled' ? `total(${earned})` : 'sum(s.calls)'
+  }
   const isThere = metric === 'calls' || counted.includes(metric) === (of === 'called')
   return isThere ? `total(s.${metric})` : 'sum(s.calls)'
 }
@@ -282,17 +299,17 @@ function* read(
 ): Generator<UsageCell> {
   const { source, span } = part
   const rows = rowsOf(db, query, part, query.group.length > 0, kept)
-  const isCalled = source.of === 'called'
-  const columns = isCalled ? calledColumns(rowCount) : settledColumns(source, reportedIn(db))
+  const columns = source.of === 'called' ? calledColumns(rowCount) : settledColumns(db, source)
+  const isRow = isEachRow(query, part)
   const unit = span.start === undefined ? 's.unit' : '0'
   const of = source === TAGGED ? 's' : 'g'
   const groups = query.group.map((name, i) => `${of}.${source.columns[name]} AS group_${i}`)
-  const by = isEachRow(query, part)
-    ? ['s.unit', 's.group_id']
-    : [unit === '0' ? [] : ['s.unit'], query.group.map((_, i) => `group_${i}`)].flat()
+  const by = [unit === '0' ? [] : ['s.unit'], query.group.map((_, i) => `group_${i}`)].flat()
+  // Adding up rows that are groups of their own took half of the time of an answer.
+  const sums = columns.names.map((name) => (isRow ? `s.${name}` : `sum(s.${name})`))
   const select = db.prepare(
-    `SELECT ${[unit, ...groups, ...columns].join(', ')} FROM ${rows.from}` +
-      (by.length > 0 ? ` GROUP BY ${by.join(', ')}` : ''),
+    `SELECT ${[unit, ...groups, ...sums].join(', ')} FROM ${rows.from}` +
+      (by.length > 0 && !isRow ? ` GROUP BY ${by.join(', ')}` : ''),
   )
   // Rows as objects took twice as long as the sums themselves.
   select.setReturnArrays(true)
@@ -302,8 +319,7 @@ function* read(
     if (row[first] === null) continue
     const start = span.start ?? startOf(span.table, Number(row[0]))
     const group = row.slice(1, first) as string[]
-    const sums = row.slice(first) as (number | null)[]
-    yield { start, group, ...(isCalled ? countsOf(sums) : settledOf(sums)) }
+    yield columns.cellOf(start, group, row.slice(first) as (number | null)[])
   }
 }
 
@@ -320,43 +336,81 @@ function isEachRow({ group }: UsageQuery, { source, span }: Part): boolean {
 
 type Values = readonly (string | number | null)[]
 
-/** Quantities that at least one call has: sums of the others took up to a fifth of the time of an answer. */
-function reportedIn(db: DatabaseSync): ReadonlySet<string> {
-  const columns = QUANTITIES.map((name) => `max(${name} IS NOT NULL) AS ${name}`).join(', ')
-  const row = db.prepare(`SELECT ${columns} FROM settled_overall_day`).get()!
-  return new Set(QUANTITIES.filter((name) => row[name] === 1))
+/** Columns of a table, and the cell of their sums. */
+interface Columns {
+  readonly names: readonly string[]
+  readonly cellOf: (start: number, group: readonly string[], sums: (number | null)[]) => UsageCell
 }
 
-/** Columns in the order of {@link settledOf}. */
-function settledColumns(source: Source, reported: ReadonlySet<string>): string[] {
+/** Quantities and amounts that at least one call has: sums of the others took up to a fifth of the time of an answer. */
+function reportedIn(db: DatabaseSync): ReadonlySet<string> {
+  const columns = [
+    ...QUANTITIES.map((name) => `max(${name} IS NOT NULL) AS ${name}`),
+    ...EARNED_SUMS.map((name) => `max(${name} <> 0) AS ${name}`),
+  ]
+  const row = db.prepare(`SELECT ${columns.join(', ')} FROM settled_overall_day`).get()!
+  return new Set([...QUANTITIES, ...EARNED_SUMS].filter((name) => row[name] === 1))
+}
+
+/** The calls and the cost come first, then what is reported. */
+function settledColumns(db: DatabaseSync, source: Source): Columns {
+  const reported = reportedIn(db)
   const isTagged = source === TAGGED
   const tagged: readonly string[] = TAGGED_QUANTITIES
   const has = (name: string) => reported.has(name) && (!isTagged || tagged.includes(name))
-  return [
-    'sum(s.calls)',
-    'sum(s.billions)',
-    'sum(s.rest)',
-    isTagged ? '0' : 'sum(s.estimated)',
-    ...QUANTITIES.map((name) => (has(name) ? `sum(s.${name})` : 'NULL')),
-  ]
+  const counts = isTagged ? [] : ['estimated']
+  if (reported.has('known_calls')) counts.push('known_calls')
+  const amounts = AMOUNTS.filter((name) => halvesOf(name).some((half) => reported.has(half)))
+  const quantities = QUANTITIES.filter(has)
+  const [estimated, known] = ['estimated', 'known_calls'].map((name) => {
+    const place = counts.indexOf(name)
+    return (sums: readonly (number | null)[]) => (place < 0 ? 0 : sums[FIRST.length + place]!)
+  })
+  const places = quantities.map((name) => QUANTITIES.indexOf(name))
+  const amountPlaces = amounts.map((name) => AMOUNTS.indexOf(name))
+  return {
+    names: [...FIRST, ...counts, ...quantities, ...amounts.flatMap(halvesOf)],
+    cellOf(start, group, sums) {
+      let at = FIRST.length + counts.length
+      const found: (number | null)[] = NONE.slice()
+      for (const place of places) found[place] = sums[at++]!
+      const paid = NOTHING.slice()
+      for (const place of amountPlaces) {
+        paid[place] = wholeOf({ billions: sums[at++]!, rest: sums[at++]! })
+      }
+      return {
+        start,
+        group,
+        calls: sums[0]!,
+        cost: wholeOf({ billions: sums[1]!, rest: sums[2]! }),
+        estimated: estimated!(sums),
+        knownCalls: known!(sums),
+        amounts: paid,
+        quantities: found,
+        counts: undefined,
+      }
+    },
+  }
 }
+
+const FIRST = ['calls', 'billions', 'rest']
+const NONE = QUANTITIES.map(() => null)
+const NOTHING = AMOUNTS.map(() => 0n)
+
+/** Columns of an amount. */
+const halvesOf = (name: string) => [`${name}_billions`, `${name}_rest`]
 
 /** Columns in the order of {@link COUNTED}; for many rows without the histograms. */
-function calledColumns(rows: number): string[] {
-  const isTimed = rows <= MOST_TIMED_ROWS
-  return (isTimed ? COUNTED : COUNTS).map((name) => `sum(s.${name})`)
-}
-
-function settledOf([calls, billions, rest, estimated, ...quantities]: (
-  | number
-  | null
-)[]): UsageSums {
-  const cost = wholeOf({ billions: billions!, rest: rest! })
-  return { calls: calls!, cost, estimated: estimated!, quantities, counts: undefined }
-}
-
-function countsOf(counts: (number | null)[]): UsageSums {
-  return { ...noSums(), counts: counts as number[] }
+function calledColumns(rows: number): Columns {
+  return {
+    names: rows <= MOST_TIMED_ROWS ? COUNTED : COUNTS,
+    cellOf: (start, group, counts) => ({
+      ...noSums(),
+      start,
+      group,
+      counts: counts as number[],
+    }),
+  }
 }
 
 // The parts of a range of time, and their tables.
@@ -458,6 +512,8 @@ function addSums(sums: UsageSums, more: UsageSums): void {
   sums.calls += more.calls
   sums.cost += more.cost
   sums.estimated += more.estimated
+  sums.knownCalls += more.knownCalls
+  for (let i = 0; i < AMOUNTS.length; i++) sums.amounts[i]! += more.amounts[i]!
   for (let i = 0; i < QUANTITIES.length; i++) {
     const count = more.quantities[i] ?? null
     if (count !== null) sums.quantities[i] = (sums.quantities[i] ?? 0) + count
@@ -473,22 +529,38 @@ function addSums(sums: UsageSums, more: UsageSums): void {
   for (let i = 0; i < sums.counts.length; i++) sums.counts[i]! += counts[i]!
 }
 
+interface Group {
+  sums: UsageSums
+  readonly cells: UsageCell[]
+}
+
+/** Cells by group; in one span each is a group of its own. */
+function cellsByGroup(all: readonly UsageCell[]): Group[] {
+  if (all.every(({ start }) => start === all[0]!.start)) {
+    return all.map((cell) => ({ sums: cell, cells: [cell] }))
+  }
+  const groups = new Map<string, Group>()
+  for (const cell of all) {
+    const name = cell.group.join('\n')
+    const group = groups.get(name)
+    if (!group) {
+      groups.set(name, { sums: cell, cells: [cell] })
+      continue
+    }
+    // Sums of their own only where a group has several cells: copies of 100,000 took a tenth of the time.
+    if (group.cells.length === 1) addSums((group.sums = noSums()), group.cells[0]!)
+    addSums(group.sums, cell)
+    group.cells.push(cell)
+  }
+  return [...groups.values()]
+}
+
 /** Separates the largest groups. Cells are ordered by time, and then by rank. */
 export function ranked(
   all: readonly UsageCell[],
   { metric, top }: { readonly metric: Metric; readonly top: number },
 ): RankedCells {
-  const byGroup = new Map<string, { readonly sums: UsageSums; readonly cells: UsageCell[] }>()
-  for (const cell of all) {
-    const name = cell.group.join('\n')
-    let group = byGroup.get(name)
-    if (!group) byGroup.set(name, (group = { sums: noSums(), cells: [] }))
-    addSums(group.sums, cell)
-    group.cells.push(cell)
-  }
-  const groups = [...byGroup.values()].toSorted((one, other) =>
-    byMetric(other.sums, one.sums, metric),
-  )
+  const groups = cellsByGroup(all).toSorted((one, other) => byMetric(other.sums, one.sums, metric))
   const totals = noSums()
   for (const { sums } of groups) addSums(totals, sums)
   // The sort keeps the order of ranks within a span.
@@ -516,7 +588,10 @@ function restOf(sums: readonly SpanSums[], cells: readonly SpanSums[]): readonly
       for (const cell of bySpan.get(all.start) ?? []) addSums(part, cell)
       return { ...difference(all, part), start: all.start, group: [] }
     })
-    .filter(({ calls, counts }) => calls > 0 || (counts?.[0] ?? 0) > 0)
+    .filter(
+      ({ calls, counts, amounts }) =>
+        calls > 0 || (counts?.[0] ?? 0) > 0 || amountIn({ amounts }, 'refunded') > 0n,
+    )
     .toSorted((one, next) => one.start - next.start)
 }
 
@@ -527,6 +602,8 @@ function difference(all: UsageSums, part: UsageSums): UsageSums {
     calls: all.calls - part.calls,
     cost: all.cost - part.cost,
     estimated: all.estimated - part.estimated,
+    knownCalls: all.knownCalls - part.knownCalls,
+    amounts: all.amounts.map((amount, i) => amount - part.amounts[i]!),
     quantities: all.quantities.map((count, i) => {
       const other = part.quantities[i] ?? null
       // Seconds have a fraction.
@@ -540,7 +617,11 @@ function difference(all: UsageSums, part: UsageSums): UsageSums {
 }
 
 function byMetric(one: UsageSums, other: UsageSums, metric: Metric): number {
-  if (metric === 'cost_usd') return one.cost < other.cost ? -1 : one.cost > other.cost ? 1 : 0
+  if (metric === 'cost_usd' || metric === 'margin_usd') {
+    const amount = metric === 'cost_usd' ? (of: UsageSums) => of.cost : marginOf
+    const [a, b] = [amount(one), amount(other)]
+    return a < b ? -1 : a > b ? 1 : 0
+  }
   return valueOf(one, metric) - valueOf(other, metric)
 }
 
@@ -598,7 +679,7 @@ const source = (of: Source['of'], { groups, ...tables }: TableSet): Source => ({
 /** Sources of each kind, the smallest first. */
 const SOURCES: readonly (readonly Source[])[] = [
   [...SETTLED_SUMMARIES, SETTLED].map((tables) => source('settled', tables)),
-  [source('called', CALLED_OVERALL), source('called', CALLED)],
+  [CALLED_OVERALL, CALLED_BY_KEY, CALLED].map((tables) => source('called', tables)),
 ]
 const TAGGED: Source = {
   table: 'tagged',

@@ -11,7 +11,7 @@ import type { UsageIndex } from './usage.ts'
 interface SealsOptions {
   readonly records: Records
   readonly audit: Audit
-  /** Undefined where the operator has switched usage off: nothing is sealed then. */
+  /** It is undefined where the operator has switched usage off: nothing is sealed then. */
   readonly usage: () => Pick<UsageIndex, 'ask'> | undefined
   readonly gateway: string
   readonly sealed: (message: string) => void

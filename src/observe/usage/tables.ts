@@ -44,6 +44,8 @@ export const SETTLED_OVERALL = overall(SETTLED)
 export const CALLED_OVERALL = overall(CALLED)
 
 export const SETTLED_BY_KEY = summary('settled_key', ['account', 'team', 'key'])
+/** Circumstances by key: a key has many combinations of models, endpoints and codes. */
+export const CALLED_BY_KEY = summary('called_key', ['account', 'team', 'key'])
 
 /** Sums of settled calls by fewer groups, the smallest first: a question reads the first that has what it asks for. */
 export const SETTLED_SUMMARIES: readonly TableSet[] = [
@@ -83,7 +85,24 @@ export function startOf(rollup: Rollup, unit: number): number {
 }
 
 /** Columns of charges, and of circumstances. A cost is in `billions` of picodollars and the `rest`, which add up apart: no sum has a bound. */
-export const SETTLED_SUMS = ['calls', 'billions', 'rest', 'estimated', ...QUANTITIES]
+export const FORMER_SUMS = ['calls', 'billions', 'rest', 'estimated', ...QUANTITIES]
+/**
+ * Amounts beside the cost, each in two columns as that: what vendors are paid, the cost of calls of which that is known, what
+ * promotional credit has paid, and refunds, of all calls and of those.
+ */
+export const AMOUNTS = [
+  'vendor',
+  'known_cost',
+  'promotional',
+  'refunded',
+  'known_refunded',
+] as const
+/** `known_calls`: calls of which it is known what their vendors are paid. */
+export const EARNED_SUMS = [
+  'known_calls',
+  ...AMOUNTS.flatMap((name) => [`${name}_billions`, `${name}_rest`]),
+]
+export const SETTLED_SUMS = [...FORMER_SUMS, ...EARNED_SUMS]
 /** Quantities that are added up by tag and by end user. */
 export const TAGGED_QUANTITIES = [
   'prompt_tokens',

@@ -1,6 +1,5 @@
 import type { MessagePort } from 'node:worker_threads'
-import type { Log } from '../../state/ledger/ledger.ts'
-import { openAnnouncements, openSource } from '../../state/open-reader.ts'
+import type { Log, LedgerReader, LedgerSource } from '../../state/ledger/ledger.ts'
 import { serveClient } from '../../threads/client.ts'
 import {
   UsageWork,
@@ -9,6 +8,8 @@ import {
   type UsageQuestion,
   type UsageReport,
 } from './work.ts'
+import type { OpenAnnouncements } from '../../state/announcements.ts'
+import { openReader } from '../../state/sqlite/reader.ts'
 
 const PAGE_ROWS = 1000
 
@@ -28,4 +29,24 @@ export function serve(port: MessagePort, { folder, source }: UsageInit): void {
       report,
     })
   })
+}
+
+// Opens the reader of a ledger, and the messages between its gateways, in the thread that reads.
+
+/** @throws Error when the ledger cannot be read */
+export async function openSource(source: LedgerSource, log: Log): Promise<LedgerReader> {
+  if (source.driver === 'file') return openReader(source.file, source.inode)
+  // Imported on demand: its client is an optional package.
+  const { openRedisReader } = await import('../../state/redis/reader.ts')
+  return openRedisReader(source.url, log)
+}
+
+/** The messages between gateways of a ledger; undefined for a single gateway. @throws Error when it cannot be reached */
+export async function openAnnouncements(
+  source: LedgerSource,
+  log: Log,
+): Promise<OpenAnnouncements | undefined> {
+  if (source.driver === 'file') return undefined
+  const { openRedisAnnouncements } = await import('../../state/redis/announcements.ts')
+  return openRedisAnnouncements(source.url, log)
 }

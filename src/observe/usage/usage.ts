@@ -8,7 +8,7 @@ import { formatPico } from '../../money/money.ts'
 import type { BookedCharge, LedgerReader, LedgerSource } from '../../state/ledger/ledger.ts'
 import { LineLimit } from '../access-log.ts'
 import { LocalThread, startWorker, ThreadClient, type WorkThread } from '../../threads/client.ts'
-import type { UsageDifference } from './ledger-index.ts'
+import type { NewBooking, UsageDifference } from './ledger-index.ts'
 import {
   UsageWork,
   type UsageInit,
@@ -19,7 +19,7 @@ import {
 } from './work.ts'
 
 interface UsageOptions {
-  /** Absent for tables in memory. */
+  /** It is absent for tables in memory. */
   readonly folder: string | undefined
   /** The ledger; a reader is used in this thread. */
   readonly source: LedgerSource | LedgerReader
@@ -27,8 +27,10 @@ interface UsageOptions {
   readonly collect: () => void
   /** Whether the ledger is not the one that was used until now. */
   readonly isDoubted: () => boolean
-  /** Called where a shared ledger has lost rows of an account for good. */
+  /** It is called where a shared ledger has lost rows of an account for good. */
   readonly lacks: (account: string) => void
+  /** It is called for bookings of the last day that were read; some were told before. */
+  readonly booked?: (bookings: readonly NewBooking[]) => void
   readonly log: Pick<ConsolaInstance, 'error' | 'warn'>
 }
 
@@ -66,9 +68,9 @@ export class UsageIndex {
   readonly #own = new Set<string>()
   /** Accounts with new rows, of any gateway, that have to be read. */
   readonly #unread = new Set<string>()
-  /** Called with accounts that have new rows of any gateway. */
+  /** It is called with accounts that have new rows of any gateway. */
   onNew: (accounts: readonly string[]) => void = () => {}
-  /** Called with accounts that have new rows of this gateway. */
+  /** It is called with accounts that have new rows of this gateway. */
   onSettled: (accounts: readonly string[]) => void = () => {}
   readonly #booked = new Lines()
   readonly #called = new Lines()
@@ -148,6 +150,7 @@ export class UsageIndex {
     const { log } = this.#options
     if ('lag' in report) this.lag = report.lag
     else if ('lacks' in report) this.#options.lacks(report.lacks)
+    else if ('booked' in report) this.#options.booked?.(report.booked)
     else if ('warning' in report) {
       const message = `the index of usage is behind: ${report.warning}`
       if (this.#lines.admits(message, performance.now())) log.warn(message)

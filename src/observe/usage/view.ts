@@ -1,5 +1,5 @@
 import { InvalidRequest } from '../../errors/errors.ts'
-import { usdJson } from '../../money/money.ts'
+import { usdJson, type Pico } from '../../money/money.ts'
 import {
   QUANTITIES,
   type Agreement,
@@ -8,28 +8,34 @@ import {
   type UsageTotals,
 } from '../../server/admin/resources/usage.ts'
 import { second } from '../../server/admin/resources/settings.ts'
+import { firstMoment, momentIn } from '../../state/ledger/zone.ts'
+import { MIXED } from './parse.ts'
 import type { Proven } from './work.ts'
 import type { TooLarge, UsageAnswer, UsageQuery } from './query.ts'
-import { countOf, type UsageCell, type UsageSums } from './sums.ts'
+import { amountIn, countOf, marginOf, type UsageCell, type UsageSums } from './sums.ts'
 import { BOUNDS, FIRST_BUCKETS, startOf, TOTAL_BUCKETS, unitOf } from './tables.ts'
 
-/** The body of an answer. @throws InvalidRequest for a question that reads too much */
+/** The body of an answer. @param withMargin whether what vendors are paid may be seen. @throws InvalidRequest for a question that reads too much */
 export function usageBody(
   query: UsageQuery,
   { result, checked, since }: Proven<UsageAnswer | TooLarge>,
+  zone: string,
+  withMargin: boolean,
 ): UsageBody {
   const answer = withinBounds(result)
   const { from, to, cells, other, totals, settled } = answer
+  const view = (sums: UsageSums) => sumsView(sums, settled, withMargin)
   return {
     data: cells.map((cell) => ({
-      start: second(cell.start),
+      start: startText(query, zone, cell.start),
       group: groupView(query, cell),
-      ...sumsView(cell, settled),
+      ...view(cell),
     })),
-    other: other.map((cell) => ({ start: second(cell.start), ...sumsView(cell, settled) })),
-    totals: sumsView(totals, settled),
+    other: other.map((cell) => ({ start: startText(query, zone, cell.start), ...view(cell) })),
+    totals: view(totals),
     rollup: query.rollup,
-    range: { from: second(from), to: second(to) },
+    range: { from: startText(query, zone, from), to: startText(query, zone, to) },
+    time_zone: zone,
     partial: { from: isPartial(query, answer, since) ? second(since!) : null },
     indexed: Math.floor(checked.indexed * 1000) / 1000,
     ledger: ledgerView(query, answer, checked),
@@ -40,21 +46,29 @@ export function usageBody(
 export function usageTable(
   query: UsageQuery,
   { result }: Proven<UsageAnswer | TooLarge>,
+  zone: string,
+  withMargin: boolean,
 ): { readonly columns: readonly string[]; readonly rows: readonly object[] } {
   const { cells, other, totals, settled } = withinBounds(result)
   const rowOf = (cell: UsageCell, group: object) => ({
-    start: second(cell.start),
+    start: startText(query, zone, cell.start),
     ...group,
-    ...sumsView(cell, settled),
+    ...sumsView(cell, settled, withMargin),
   })
   const others = query.group[0] === undefined ? {} : { [query.group[0]]: '(other)' }
   return {
-    columns: ['start', ...query.group, ...Object.keys(sumsView(totals, settled))],
+    columns: ['start', ...query.group, ...Object.keys(sumsView(totals, settled, withMargin))],
     rows: [
       ...cells.map((cell) => rowOf(cell, groupView(query, cell))),
       ...other.map((cell) => rowOf(cell, others)),
     ],
   }
+}
+
+/** The first moment of a date with the offset of its zone; that of an hour in UTC. @param at of a date, its moment in UTC */
+function startText({ rollup }: UsageQuery, zone: string, at: number): string {
+  if (rollup === 'hour' || zone === 'UTC' || zone === MIXED) return second(at)
+  return momentIn(zone, firstMoment(zone, new Date(at).toISOString().slice(0, 10)))
 }
 
 /** Result of a comparison, without an amount: whether all sums agree with the ledger, and since when that is known. */
@@ -92,13 +106,14 @@ function groupView({ group }: UsageQuery, cell: UsageCell): Record<string, strin
   return Object.fromEntries(group.map((name, i) => [name, cell.group[i] || null]))
 }
 
-/** Sums as JSON. @param settled whether sums of the ledger are in them */
-export function sumsView(sums: UsageSums, settled: boolean): UsageTotals {
-  const { calls, cost, quantities, estimated } = sums
+/** Sums as JSON. @param settled whether sums of the ledger are in them. @param withMargin as in {@link usageBody} */
+export function sumsView(sums: UsageSums, settled: boolean, withMargin = false): UsageTotals {
+  const { calls, cost, quantities, estimated, knownCalls } = sums
+  const usd = (amount: Pico) => (settled ? usdJson(amount) : null)
   const count = (name: string) => countOf(sums, name) ?? null
   return {
     calls: settled ? calls : count('calls'),
-    cost_usd: settled ? usdJson(cost) : null,
+    cost_usd: usd(cost),
     ...(Object.fromEntries(QUANTITIES.map((name, i) => [name, quantities[i] ?? null])) as Record<
       Quantity,
       number | null
@@ -111,6 +126,13 @@ export function sumsView(sums: UsageSums, settled: boolean): UsageTotals {
     p95_ms: percentile(sums, TOTAL_BUCKETS, 0.95),
     first_part_p50_ms: percentile(sums, FIRST_BUCKETS, 0.5),
     first_part_p95_ms: percentile(sums, FIRST_BUCKETS, 0.95),
+    promotional_usd: usd(amountIn(sums, 'promotional')),
+    refunded_usd: usd(amountIn(sums, 'refunded')),
+    ...(withMargin && {
+      vendor_cost_usd: usd(amountIn(sums, 'vendor')),
+      margin_usd: usd(marginOf(sums)),
+      vendor_unknown_calls: settled ? calls - knownCalls : null,
+    }),
   }
 }
 

@@ -1,5 +1,4 @@
 /** Work of the thread of usage: owns the tables, keeps them level with the ledger, and answers questions. */
-import { firstMoment } from '../../state/ledger/zone.ts'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
@@ -12,12 +11,14 @@ import { CalledTables, SharedCalls } from './called.ts'
 import { chargeOf, rowsIn, type ChargeOfCall } from './charge.ts'
 import {
   LedgerIndex,
+  type NewBooking,
   type Checked,
   NO_CHAIN,
   type UsageDifference,
-  wholeOf,
-  type Halves,
 } from './ledger-index.ts'
+import { SettledTables } from './settled.ts'
+import { journalOf, type Journal, type JournalQuery } from './journal.ts'
+import { balancesOf, statementOf, type Dates, type StatementSums } from './statement.ts'
 import { Proof, type ChainsChecked, type MissingBooking, type MissingMoney } from './proof.ts'
 import { answerUsage, type TooLarge, type UsageAnswer, type UsageQuery } from './query.ts'
 import {
@@ -27,24 +28,18 @@ import {
   CALLED,
   SETTLED_BY_KEY,
   SETTLED_OVERALL,
+  CALLED_BY_KEY,
   CALLED_OVERALL,
   SETTLED_SUMMARIES,
-  SETTLED_SUMS,
+  FORMER_SUMS,
+  EARNED_SUMS,
   CALLED_SUMS,
   addUp,
   startOf,
-  type Rollup,
   TAGGED_QUANTITIES,
 } from './tables.ts'
-import {
-  QUANTITIES,
-  type BalancePoint,
-  type Booking,
-  type SpentOn,
-  type Statement,
-} from '../../server/admin/resources/usage.ts'
+import { QUANTITIES, type BalancePoint } from '../../server/admin/resources/usage.ts'
 import { createFile, lockFile, transact } from '../../state/sqlite/file.ts'
-import type { Pico } from '../../money/money.ts'
 
 /** How long an answer may wait for the newest rows. */
 const CHECK_MS = 250
@@ -57,7 +52,7 @@ const COMPARE_TICKS = 360
 const KEPT_HOURS = 400 * 24
 
 interface WorkOptions {
-  /** Absent for tables in memory. */
+  /** It is absent for tables in memory. */
   readonly folder: string | undefined
   readonly openLedger: () => Promise<LedgerReader>
   /** Opens the messages between gateways of one state; absent for a single gateway. */
@@ -139,14 +134,20 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
       const checked = await check([account])
       return proven(checked, balancesOf(tables.db, account, rollup, { from, to, zone }))
     }
+    if ('journal' in question) {
+      const query = question.journal
+      const checked = await check(query.accounts.map(([id]) => id))
+      return proven(checked, await journalOf(tables.db, opened.reader, query))
+    }
     if ('decisions' in question) return decisionsOf(tables.db, question.decisions)
     if ('refusals' in question) return refusalsIn(tables.db, question.refusals)
     if ('failures' in question) return failuresSince(tables.db, question.failures)
     if ('charge' in question) {
       const { request, account } = question.charge
-      if (account === undefined) await check()
+      await check(account === undefined ? undefined : [account])
       return chargeOf(opened.reader, tables.db, request, account)
     }
+    if ('newestCredit' in question) return newestCredit(tables.db, question.newestCredit)
     if ('due' in question) return dueBlocks(tables.db, question.due)
     if ('lastUsed' in question) return lastUses(tables.db, question.lastUsed)
     if ('verify' in question) return proven(await index.verify(), undefined)
@@ -195,9 +196,12 @@ export class UsageWork implements ThreadWork<UsageNotice, UsageQuestion> {
       const { db } = tables
       const differs = (differences: readonly UsageDifference[]) => report({ differences })
       const lacks = (account: string) => report({ lacks: account })
-      const index = new LedgerIndex({ db, reader, pageRows, now, differs, lacks })
+      const booked = (bookings: readonly NewBooking[]) => report({ booked: bookings })
+      const index = new LedgerIndex({ db, reader, pageRows, now, differs, lacks, booked })
       index.isFrozen = this.#isDoubted
       await index.open()
+      // What a kill has left untold.
+      index.tellBookings()
       // Questions that are not about all accounts need not wait for it.
       this.#compare(index)
       this.#timer ??= setInterval(() => this.#tick(), TICK_MS).unref()
@@ -246,8 +250,8 @@ async function exchange({ shared }: Opened): Promise<void> {
   await shared?.exchange().catch(() => undefined)
 }
 
-/** Raised when files of the previous version cannot be continued. */
-const VERSION = 8
+/** It is raised when files of the previous version cannot be continued. */
+const VERSION = 10
 
 const columns = (names: readonly string[], type: string) =>
   names.map((name) => `${name} ${type}`).join(', ')
@@ -265,14 +269,17 @@ const tables = ({ table, groups, rollups }: TableSet, values: string) =>
     )
     .join('')
 
+const EARNED = 'INTEGER NOT NULL DEFAULT 0'
 const SETTLED_VALUES = [
   'calls INTEGER NOT NULL, billions INTEGER NOT NULL, rest INTEGER NOT NULL, estimated INTEGER NOT NULL',
   ...QUANTITIES.map((name) => `${name} ${name === 'seconds' ? 'REAL' : 'INTEGER'}`),
+  columns(EARNED_SUMS, EARNED),
 ].join(', ')
 
 const CALLED_VALUES = columns(CALLED_SUMS, 'INTEGER NOT NULL DEFAULT 0')
 
 const BY_ACCOUNT = SETTLED_SUMMARIES.filter((set) => set !== SETTLED_OVERALL)
+const CALLED_KEYS = tables(CALLED_BY_KEY, CALLED_VALUES)
 const SUMMARIES = BY_ACCOUNT.map((set) => tables(set, SETTLED_VALUES)).join('')
 const OVERALL = tables(SETTLED_OVERALL, SETTLED_VALUES) + tables(CALLED_OVERALL, CALLED_VALUES)
 
@@ -280,7 +287,7 @@ const OVERALL = tables(SETTLED_OVERALL, SETTLED_VALUES) + tables(CALLED_OVERALL,
 const tagged = (table: 'tagged' | 'tagged_month') => `
   CREATE TABLE ${table} (unit INTEGER NOT NULL, account TEXT NOT NULL, key TEXT NOT NULL,
     kind TEXT NOT NULL, value TEXT NOT NULL, calls INTEGER NOT NULL, billions INTEGER NOT NULL, rest INTEGER NOT NULL,
-    ${columns(TAGGED_QUANTITIES, 'INTEGER')},
+    ${columns(TAGGED_QUANTITIES, 'INTEGER')}, ${columns(EARNED_SUMS, EARNED)},
     PRIMARY KEY (unit, account, kind, value, key)) STRICT, WITHOUT ROWID;
   CREATE INDEX ${table}_account ON ${table} (account, unit);`
 
@@ -294,15 +301,17 @@ const SCHEMA = `
   ${tables(CALLED, CALLED_VALUES)}
   ${OVERALL}
   ${SUMMARIES}
+  ${CALLED_KEYS}
   ${tagged('tagged')}
   ${tagged('tagged_month')}
   CREATE TABLE booking (account TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL,
-    kind TEXT NOT NULL, amount INTEGER NOT NULL, reference TEXT NOT NULL, note TEXT, actor TEXT, expires INTEGER,
+    kind TEXT NOT NULL, amount INTEGER NOT NULL, reference TEXT NOT NULL, note TEXT, actor TEXT, expires INTEGER, details TEXT,
+    promotional INTEGER NOT NULL DEFAULT 0, balance TEXT,
     PRIMARY KEY (account, seq)) STRICT, WITHOUT ROWID;
   -- The last row of an account that is in the tables, and the chain from the row after the base to it.
   CREATE TABLE progress (account TEXT NOT NULL PRIMARY KEY, seq INTEGER NOT NULL,
     request TEXT NOT NULL, n INTEGER NOT NULL, chain TEXT NOT NULL, after INTEGER NOT NULL,
-    month INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    month INTEGER NOT NULL, blocks TEXT NOT NULL DEFAULT '[]') STRICT, WITHOUT ROWID;
   ${NOTED}
   CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
   PRAGMA user_version = ${VERSION};`
@@ -380,7 +389,9 @@ function openFile(file: string): DatabaseSync {
     if (Number(version) > 0 && Number(version) < 6) addTeams(db, Number(version))
     if (Number(version) > 0 && Number(version) < 5) addSummaries(db)
     if (Number(version) > 0 && Number(version) < 7) addTaggedMonths(db)
-    if (Number(version) > 0 && Number(version) < VERSION) addEnds(db)
+    if (Number(version) > 0 && Number(version) < 8) addEnds(db)
+    if (Number(version) > 0 && Number(version) < 9) addCalledKeys(db)
+    if (Number(version) > 0 && Number(version) < VERSION) addEarnings(db)
     db.exec(ADDED)
     return db
   } catch (error) {
@@ -401,7 +412,7 @@ function renew(db: DatabaseSync, version: number): void {
     }
     if (version === 1) {
       db.exec(OVERALL)
-      addUp(db, SETTLED, SETTLED_OVERALL, SETTLED_SUMS)
+      addUp(db, SETTLED, SETTLED_OVERALL, FORMER_SUMS)
       addUp(db, CALLED, CALLED_OVERALL, CALLED_SUMS)
     }
     db.exec('PRAGMA user_version = 3')
@@ -411,8 +422,47 @@ function renew(db: DatabaseSync, version: number): void {
 /** Adds when credit ends. No booking from before has an end. */
 function addEnds(db: DatabaseSync): void {
   transact(db, () =>
-    db.exec(`ALTER TABLE booking ADD COLUMN expires INTEGER; PRAGMA user_version = ${VERSION}`),
+    db.exec(`ALTER TABLE booking ADD COLUMN expires INTEGER; PRAGMA user_version = 8`),
   )
+}
+
+/** Adds circumstances by key, made of what is there. */
+function addCalledKeys(db: DatabaseSync): void {
+  transact(db, () => {
+    db.exec(CALLED_KEYS)
+    addUp(db, CALLED, CALLED_BY_KEY, CALLED_SUMS)
+    db.exec(`PRAGMA user_version = 9`)
+  })
+}
+
+/**
+ * Adds what calls have earned. Of calls that were read before it is unknown; accounts with promotional or expiring credit are read again.
+ */
+function addEarnings(db: DatabaseSync): void {
+  const sets = [SETTLED, ...SETTLED_SUMMARIES].flatMap(({ table, rollups }) =>
+    rollups.map((rollup) => `${table}_${rollup}`),
+  )
+  transact(db, () => {
+    for (const table of [...sets, 'tagged', 'tagged_month']) {
+      const present = new Set(
+        db
+          .prepare(`PRAGMA table_info(${table})`)
+          .all()
+          .map((one) => one.name),
+      )
+      for (const name of EARNED_SUMS) {
+        if (!present.has(name)) db.exec(`ALTER TABLE ${table} ADD COLUMN ${name} ${EARNED}`)
+      }
+    }
+    db.exec(`ALTER TABLE booking ADD COLUMN details TEXT;
+      ALTER TABLE booking ADD COLUMN promotional ${EARNED};
+      ALTER TABLE booking ADD COLUMN balance TEXT;
+      ALTER TABLE progress ADD COLUMN blocks TEXT NOT NULL DEFAULT '[]';
+      PRAGMA user_version = ${VERSION}`)
+    const tables = new SettledTables(db)
+    const others = `SELECT DISTINCT account FROM booking WHERE kind IN ('promo', 'refund', 'expire') OR expires > 0`
+    for (const { account } of db.prepare(others).all()) tables.remove(String(account))
+  })
 }
 
 /** Adds what chains need. Their rows are read again, because files of version 3 have none. */
@@ -438,7 +488,7 @@ function addSummaries(db: DatabaseSync): void {
     for (const name of ['cached_tokens', 'cache_write_tokens', 'reasoning_tokens']) {
       db.exec(`ALTER TABLE tagged ADD COLUMN ${name} INTEGER`)
     }
-    for (const set of BY_ACCOUNT) addUp(db, SETTLED, set, SETTLED_SUMS)
+    for (const set of BY_ACCOUNT) addUp(db, SETTLED, set, FORMER_SUMS)
     db.exec('PRAGMA user_version = 6')
   })
 }
@@ -581,126 +631,16 @@ function failuresSince(db: DatabaseSync, from: number): readonly FailureSum[] {
   return select.all(unitOf('hour', from)) as unknown[] as FailureSum[]
 }
 
-// Money of one account over time: bookings, spend and balance.
-
-const COST = 'coalesce(sum(billions), 0) AS billions, coalesce(sum(rest), 0) AS rest'
-const AMOUNT = `coalesce(sum(amount / 1000000000), 0) AS billions,
-  coalesce(sum(amount % 1000000000), 0) AS rest`
-
-/** @param from ms since epoch, with `to` half-open */
-/** Dates of an account: midnights of UTC that stand for them. */
-interface Dates {
-  readonly from: number
-  readonly to: number
-  /** The time zone of the account; absent for UTC. */
-  readonly zone?: string | undefined
-}
-
-/** The first moment of a date of an account. */
-function dawnOf(date: number, zone: string | undefined): number {
-  return firstMoment(zone, new Date(date).toISOString().slice(0, 10))
-}
-
-function statementOf(db: DatabaseSync, account: string, { from, to, zone }: Dates): Statement {
-  const days = [unitOf('day', from), unitOf('day', to)] as const
-  const bookings = bookingsIn(db, account, dawnOf(from, zone), dawnOf(to, zone))
-  const models = spentOn(
-    db,
-    `SELECT model AS name, sum(calls) AS calls, ${COST}
-     FROM settled_day JOIN settled_group ON id = group_id
-     WHERE account = ? AND unit >= ? AND unit < ? GROUP BY model`,
-    [account, ...days],
-  )
-  const tags = spentOn(
-    db,
-    `SELECT value AS name, sum(calls) AS calls, ${COST}
-     FROM tagged WHERE account = ? AND unit >= ? AND unit < ? AND kind = 'tag' GROUP BY value`,
-    [account, ...days],
-  )
-  const opening = balanceAt(db, account, 'day', from, zone)
-  const spent = models.reduce((sum, { cost }) => sum + cost, 0n)
-  const booked = bookings.reduce((sum, { amount }) => sum + amount, 0n)
-  return { opening, bookings, models, tags, spent, closing: opening + booked - spent }
-}
-
-function balancesOf(
-  db: DatabaseSync,
-  account: string,
-  rollup: Exclude<Rollup, 'month'>,
-  { from, to, zone }: Dates,
-): readonly BalancePoint[] {
-  const first = unitOf(rollup, from)
-  const end = startOf(rollup, unitOf(rollup, to - 1) + 1)
-  const momentOf = (start: number) => (rollup === 'hour' ? start : dawnOf(start, zone))
-  let balance = balanceAt(db, account, rollup, startOf(rollup, first), zone)
-  const bookings = new Map<number, Pico>()
-  const booked = bookingsIn(db, account, momentOf(startOf(rollup, first)), momentOf(end))
-  for (const { at, amount } of booked) {
-    // A date that begins within the UTC day of the moment, or within the one before or after it.
-    const near = unitOf(rollup, at)
-    const unit = [near + 1, near].find((one) => momentOf(startOf(rollup, one)) <= at) ?? near - 1
-    bookings.set(unit, (bookings.get(unit) ?? 0n) + amount)
-  }
-  const last = unitOf(rollup, to - 1)
-  const spent = db
-    .prepare(
-      `SELECT unit, ${COST} FROM settled_${rollup} JOIN settled_group ON id = group_id
-       WHERE account = ? AND unit >= ? AND unit <= ? GROUP BY unit`,
-    )
-    .all(account, first, last) as unknown as readonly (Halves & { readonly unit: number })[]
-  const costs = new Map(spent.map((row) => [row.unit, wholeOf(row)]))
-  const points: BalancePoint[] = []
-  for (let unit = first; unit <= last; unit++) {
-    const booked = bookings.get(unit) ?? 0n
-    balance += booked - (costs.get(unit) ?? 0n)
-    points.push({ at: momentOf(startOf(rollup, unit + 1)), balance, booked })
-  }
-  return points
-}
-
-/** The balance when a span began: all earlier bookings, without the spend of earlier spans. */
-function balanceAt(
-  db: DatabaseSync,
-  account: string,
-  rollup: Exclude<Rollup, 'month'>,
-  at: number,
-  zone: string | undefined,
-): Pico {
-  const booked = db
-    .prepare(`SELECT ${AMOUNT} FROM booking WHERE account = ? AND at < ?`)
-    .get(account, rollup === 'hour' ? at : dawnOf(at, zone)) as unknown as Halves
-  const spent = db
-    .prepare(
-      `SELECT ${COST} FROM settled_${rollup} JOIN settled_group ON id = group_id
-       WHERE account = ? AND unit < ?`,
-    )
-    .get(account, unitOf(rollup, at)) as unknown as Halves
-  return wholeOf(booked) - wholeOf(spent)
-}
-
-function bookingsIn(db: DatabaseSync, account: string, from: number, to: number): Booking[] {
-  const rows = db
-    .prepare(
-      `SELECT seq, at, kind, amount / 1000000000 AS billions, amount % 1000000000 AS rest, reference, note
-       FROM booking WHERE account = ? AND at >= ? AND at < ? ORDER BY seq`,
-    )
-    .all(account, from, to) as unknown as readonly (Halves & Omit<Booking, 'amount'>)[]
-  return rows.map(({ billions, rest, ...row }) => ({ ...row, amount: wholeOf({ billions, rest }) }))
-}
-
-/** Spend by name, the largest first. */
-function spentOn(db: DatabaseSync, sql: string, values: readonly (string | number)[]): SpentOn[] {
-  const rows = db.prepare(sql).all(...values) as unknown as readonly (Halves &
-    Omit<SpentOn, 'cost'>)[]
-  return rows
-    .map(({ name, calls, ...sum }) => ({ name, calls, cost: wholeOf(sum) }))
-    .toSorted((one, other) => (one.cost > other.cost ? -1 : one.cost < other.cost ? 1 : 0))
-}
-
 interface DueBlock {
   readonly account: string
   /** `<kind>:<reference>` of its booking. */
   readonly name: string
+}
+
+/** `seq` of the newest credit of an account; 0 without one. */
+function newestCredit(db: DatabaseSync, account: string): number {
+  const credits = `SELECT ifnull(max(seq), 0) AS seq FROM booking WHERE account = ? AND kind IN ('top-up', 'promo')`
+  return Number(db.prepare(credits).get(account)!.seq)
 }
 
 function dueBlocks(db: DatabaseSync, now: number): DueBlock[] {
@@ -769,12 +709,13 @@ export interface UsageQuestions {
   }
   statement: {
     readonly ask: Dates & { readonly account: string }
-    readonly answer: Proven<Statement>
+    readonly answer: Proven<StatementSums>
   }
   balances: {
     readonly ask: Dates & { readonly account: string; readonly rollup: 'hour' | 'day' }
     readonly answer: Proven<readonly BalancePoint[]>
   }
+  journal: { readonly ask: JournalQuery; readonly answer: Proven<Journal> }
   decisions: { readonly ask: DecisionsQuery; readonly answer: DecisionSums }
   refusals: { readonly ask: RefusalsQuery; readonly answer: readonly RefusalSum[] }
   /** Failures of vendors since a moment, ms since epoch. */
@@ -787,6 +728,7 @@ export interface UsageQuestions {
     }
     readonly answer: ChargeOfCall | undefined
   }
+  newestCredit: { readonly ask: string; readonly answer: number }
   /** Blocks of credit whose end is not booked. Asked with a moment, ms since epoch. */
   due: { readonly ask: number; readonly answer: readonly DueBlock[] }
   lastUsed: { readonly ask: readonly AccountKey[] | 'all'; readonly answer: readonly LastUse[] }
@@ -823,4 +765,6 @@ export type UsageReport =
   | { readonly lag: number }
   | { readonly differences: readonly UsageDifference[] }
   | { readonly lacks: string }
+  /** Bookings of the last day: of all gateways the first one that hears of each tells it. */
+  | { readonly booked: readonly NewBooking[] }
   | { readonly warning: string }

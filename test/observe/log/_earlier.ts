@@ -41,6 +41,7 @@ export const EARLIER_VIEW = {
   restored: null,
   altered: null,
   at: '2026-11-23T12:00:00.001Z',
+  day: '2026-11-23',
   method: 'POST',
   endpoint: '/v1/chat/completions',
   account_id: 'acme',

@@ -188,6 +188,8 @@ describe('the files of the request log', () => {
     const young = open(path, { keep: 2, size: 2 ** 40 }, () => now)
     young.trim()
     expect(await days()).toEqual(['2026-11-25', '2026-11-26', '2026-11-27'])
+    const { completeFrom } = files.list({ filters: {}, limit: 1 })
+    expect(completeFrom).toBe(Date.UTC(2026, 10, 25))
     const small = open(path, { keep: 2, size: 1 }, () => now)
     expect(store(small, [callOf(now)])).toMatchObject({
       rows: 0,

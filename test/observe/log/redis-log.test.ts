@@ -115,6 +115,8 @@ describe('a request log in Redis', () => {
     await log.store(lineAt(now))
     expect(await all(log)).toHaveLength(101)
     expect((await all(log)).slice(1)).toEqual(lines.slice(50).toReversed().map(idOf))
+    const { completeFrom } = await log.list({ filters: {}, limit: 1 })
+    expect(completeFrom).toBe(NOON - 100 * 1_200_000)
     const keys = await server.ask((client) => client.keys('gw:log:*'))
     for (const key of keys) {
       expect(await server.ask((client) => client.expiretime(key))).toBeGreaterThan(0)

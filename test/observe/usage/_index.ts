@@ -6,7 +6,7 @@ import { Proof } from '../../../src/observe/usage/proof.ts'
 import { answerUsage, type UsageAnswer } from '../../../src/observe/usage/query.ts'
 import { openTables } from '../../../src/observe/usage/work.ts'
 import type { Ledger, LedgerSource } from '../../../src/state/ledger/ledger.ts'
-import { openSource } from '../../../src/state/open-reader.ts'
+import { openSource } from '../../../src/observe/usage/thread.ts'
 import { NOON, SILENT, USAGE } from '../../state/sqlite/_engine.ts'
 import { lineOfCharge } from '../../../src/observe/usage/usage.ts'
 

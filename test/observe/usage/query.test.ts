@@ -9,8 +9,9 @@ import {
   ranked,
   type UsageQuery,
 } from '../../../src/observe/usage/query.ts'
-import { SettledTables } from '../../../src/observe/usage/ledger-index.ts'
+import { SettledTables } from '../../../src/observe/usage/settled.ts'
 import type { Metric, UsageCell } from '../../../src/observe/usage/sums.ts'
+import { EARNED_SUMS } from '../../../src/observe/usage/tables.ts'
 import { openTables } from '../../../src/observe/usage/work.ts'
 import { folder } from '../../_folder.ts'
 import { NOON, USAGE } from '../../state/sqlite/_engine.ts'
@@ -115,9 +116,8 @@ it('adds the sums of all accounts up in a file of version 1, which has none', as
     for (const table of ['hour', 'day', 'group'])
       first.db.exec(`DROP TABLE ${name}_overall_${table}`)
   }
-  for (const name of ['account', 'account_model', 'key']) {
-    for (const table of ['day', 'month', 'group'])
-      first.db.exec(`DROP TABLE settled_${name}_${table}`)
+  for (const name of ['settled_account', 'settled_account_model', 'settled_key', 'called_key']) {
+    for (const table of ['day', 'month', 'group']) first.db.exec(`DROP TABLE ${name}_${table}`)
   }
   first.db.exec('DROP TABLE tagged_month')
   for (const table of ['settled_hour', 'settled_day', 'settled_month', 'tagged']) {
@@ -127,9 +127,15 @@ it('adds the sums of all accounts up in a file of version 1, which has none', as
   for (const name of ['cached_tokens', 'cache_write_tokens', 'reasoning_tokens']) {
     first.db.exec(`ALTER TABLE tagged DROP COLUMN ${name}`)
   }
-  for (const column of ['n', 'chain', 'after', 'month'])
+  const sets = ['settled_hour', 'settled_day', 'settled_month', 'tagged']
+  for (const table of sets) {
+    for (const column of EARNED_SUMS) first.db.exec(`ALTER TABLE ${table} DROP COLUMN ${column}`)
+  }
+  for (const column of ['n', 'chain', 'after', 'month', 'blocks'])
     first.db.exec(`ALTER TABLE progress DROP COLUMN ${column}`)
   first.db.exec(`ALTER TABLE booking DROP COLUMN actor; ALTER TABLE booking DROP COLUMN expires;
+    ALTER TABLE booking DROP COLUMN details; ALTER TABLE booking DROP COLUMN promotional;
+    ALTER TABLE booking DROP COLUMN balance;
     DROP TABLE noted;
     PRAGMA user_version = 1`)
   first.close()

@@ -115,7 +115,7 @@ it.for(Object.entries(ZONES))(
       expect(checked).toMatchObject({ agrees: true })
       const { calls, spent, booked } = expected.get(month)!
       const told = result.bookings.reduce((sum, { amount }) => sum + amount, 0n)
-      const models = result.models.reduce((sum, one) => sum + one.calls, 0)
+      const models = result.usage.models.reduce((sum, one) => sum + one.calls, 0)
       expect([month, result.opening, models, result.spent, told]).toEqual([
         month,
         opening,
