@@ -1,6 +1,7 @@
 /** Requests to the gateway: cancelled with their screen, errors in the API's words, amounts as they were sent. */
 import { at } from './base.ts'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { signal } from '@preact/signals'
 import { readAnswer } from './amounts.ts'
 
 /** The refusal of the API, or the failure to reach it (`status` 0). */
@@ -34,6 +35,9 @@ interface Ask {
 
 /** A repeated question takes at most this part of the gateway's time: a page must not slow calls. */
 const MOST_TIME = 1 / 50
+
+/** The number of acts that were done or taken back: what shows the state of a thing asks for it again. */
+export const acted = signal(0)
 
 let onSignedOut: () => void = () => {}
 
@@ -141,7 +145,7 @@ export function useAnswer<Answer>(
       },
     )
     return () => controller.abort()
-  }, [path, key, turn])
+  }, [path, key, turn, acted.value])
   // The pause is a number of whole repetitions, so that the timer does not begin again with each answer.
   const pause = every && every * Math.max(1, Math.ceil(took / MOST_TIME / every))
   // Not while it is under way: a question that is given up is answered all the same.
@@ -160,6 +164,8 @@ export function useAnswer<Answer>(
 interface Page<Row> {
   readonly data: readonly Row[]
   readonly next?: string | number | null
+  /** How many there are in all pages; not of calls and bookings. */
+  readonly total?: number
   readonly searched_to?: string | null
   /** Days whose part of the request log is damaged. */
   readonly unreadable_days?: readonly string[]
@@ -168,6 +174,7 @@ interface Page<Row> {
 export interface Pages<Row> extends Omit<Loaded<Page<Row>>, 'put'> {
   readonly rows: readonly Row[]
   readonly next: string | number | null
+  readonly total: number | undefined
   readonly searchedTo: string | null
   /** Whether a page was added: asking again for the first one takes it away. */
   readonly hasMore: boolean
@@ -197,6 +204,7 @@ export function usePages<Row>(path: string | null, cursor = 'after', key?: strin
     error: error ?? first.error,
     rows: [...(first.data?.data ?? []), ...added.flatMap(({ data }) => data)],
     next,
+    total: last?.total,
     searchedTo: last?.searched_to ?? null,
     hasMore: added.length > 0,
     loadingMore: busy,
@@ -245,4 +253,51 @@ function errorOf(body: unknown): { message?: string; code?: string; param?: stri
   if (typeof body !== 'object' || body === null || !('error' in body)) return {}
   const { error } = body as { error: unknown }
   return typeof error === 'object' && error !== null ? error : {}
+}
+
+// Addresses of things.
+
+type Query = Readonly<Record<string, string | readonly string[] | undefined>>
+
+export const to = {
+  account: (id: string, tab = 'overview', query: Query = {}) =>
+    address(`/console/accounts/${encodeURIComponent(id)}/${tab}`, query),
+  key: (id: string, tab = 'overview', query: Query = {}) =>
+    address(`/console/keys/${encodeURIComponent(id)}/${tab}`, query),
+  model: (id: string) => address('/console/models', { open: id }),
+  /** A vendor, or all of them. */
+  vendor: (name?: string) => address('/console/models/vendors', { open: name }),
+  requests: (query: Query) => address('/console/requests', query),
+  request: (id: string) => address('/console/requests', { open: id }),
+  payment: (reference: string) => address('/console/payments', { open: reference }),
+  /** The Markdown of a page of the manual. */
+  manual: (page: string) => address(`/console/help/${page}`, {}),
+  play: (query: Query) => address('/console/play', query),
+  settings: (tab: string, query: Query = {}) => address(`/console/settings/${tab}`, query),
+}
+
+/** Where a thing is shown that an incident or an alert is about. */
+export function hrefOfObject({
+  kind,
+  id,
+  account,
+}: {
+  readonly kind: string
+  readonly id: string
+  readonly account?: string
+}): string | undefined {
+  if (kind === 'model') return to.model(id)
+  if (kind === 'key') return to.key(id)
+  if (kind === 'account') return to.account(id)
+  if (kind === 'team') return account && to.account(account, 'teams')
+  if (kind === 'payment') return to.payment(id)
+  if (kind === 'guard') return '/console/guard'
+  return kind === 'entry' ? to.settings('set-up') : undefined
+}
+
+function address(path: string, query: Query): string {
+  const parameters = new URLSearchParams()
+  for (const [name, value] of Object.entries(query))
+    for (const one of value === undefined ? [] : [value].flat()) parameters.append(name, one)
+  return withQuery(path, parameters)
 }

@@ -6,8 +6,10 @@ import { takeFragment } from './fragment.ts'
 import { Frame, Mark } from './frame.ts'
 import { html } from './html.ts'
 import { listenToKeys } from './keys.ts'
-import { applyTheme, followAddress, place, session, type ScreenProps } from './state.ts'
+import { applyTheme, followAddress, manual, place, session, type ScreenProps } from './state.ts'
 import { Empty, Failure, Skeleton } from './parts/states.ts'
+import { copyExactly } from './parts/copy.ts'
+import { LazyHelp } from './parts/lazy.ts'
 import { Toasts } from './parts/toast.ts'
 import type { Session, SignInWays } from '../server/admin/resources/session.ts'
 import { Button } from './parts/button.ts'
@@ -28,6 +30,11 @@ const ROUTES: readonly Route[] = [
     path: '/console',
     title: 'Overview',
     load: async () => (await import('./screens/overview.ts')).Overview,
+  },
+  {
+    path: '/console/start',
+    title: 'Start',
+    load: async () => (await import('./screens/start.ts')).Start,
   },
   {
     path: '/console/usage',
@@ -60,10 +67,15 @@ const ROUTES: readonly Route[] = [
     load: async () => (await import('./screens/account.ts')).Account,
   })),
   {
-    path: '/console/models',
+    path: '/console/payments',
+    title: 'Payments',
+    load: async () => (await import('./screens/payments.ts')).Payments,
+  },
+  ...['/console/models', '/console/models/:tab'].map((path) => ({
+    path,
     title: 'Models',
     load: async () => (await import('./screens/models.ts')).Models,
-  },
+  })),
   {
     path: '/console/guard',
     title: 'Guard',
@@ -86,7 +98,11 @@ const ROUTES: readonly Route[] = [
   })),
 ]
 
+/** Time between two questions whether the gateway answers again. */
+const AGAIN_MS = 3000
+
 applyTheme()
+document.addEventListener('copy', copyExactly)
 followAddress()
 listenToKeys()
 whenSignedOut(() => {
@@ -96,7 +112,7 @@ render(html`<${App} />`, document.getElementById('app')!)
 
 function App() {
   const isHolder = /^\/me(\/|$)/.test(place.value.path)
-  return html`${isHolder ? html`<${Screen} />` : html`<${Console} />`}<${Toasts} />`
+  return html`${isHolder ? html`<${Screen} />` : html`<${Console} />`}${manual.value !== undefined && html`<${LazyHelp} />`}<${Toasts} />`
 }
 
 interface OwnSession {
@@ -153,9 +169,21 @@ function Screen() {
     setError(undefined)
     route?.load().then(
       (screen) => setLoaded({ route, screen }),
-      (thrown: unknown) => setError(toApiError(thrown)),
+      // The words of the browser name a file, which says nothing to a reader.
+      () => setError(new ApiError(0, undefined, null)),
     )
   }, [route])
+  // A file of the page that did not come is asked for again with the page, when the gateway answers. Nothing is typed here yet.
+  useEffect(() => {
+    if (!error) return undefined
+    const again = () =>
+      void fetch(location.href).then(
+        () => location.reload(),
+        () => {},
+      )
+    const timer = setInterval(again, AGAIN_MS)
+    return () => clearInterval(timer)
+  }, [error])
   useEffect(() => {
     document.title = route ? `${route.title} · Sluicegate` : 'Sluicegate'
   }, [route])
@@ -242,7 +270,7 @@ function TokenForm() {
       autofocus
       autocomplete="current-password"
       error=${form.error?.message ?? (missing && token === '' ? 'Enter a token of the configuration.' : undefined)}
-      help="One of admin.token and admin.tokens of the configuration."
+      help="One of admin.token and admin.tokens of the configuration. Where it has none, the first start wrote one to the file admin-token of the data folder."
     />
     <div class="actions"><${Button} kind="primary" type="submit" busy=${form.busy}>Sign in<//></div>
   </form>`

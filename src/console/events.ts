@@ -51,7 +51,7 @@ export function useEvents(
 
 /** One stream. The browser repairs a connection that breaks; an answer other than 200 ends its attempts, and is repaired here. */
 class Listener {
-  /** Called when the stream is lost, and when it is there again. */
+  /** It is called when the stream is lost, and when it is there again. */
   onLost: (isLost: boolean) => void = () => {}
   readonly #path: string
   readonly #types: readonly string[]

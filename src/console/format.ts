@@ -1,10 +1,34 @@
-/** How values are written. Pure: amounts are decimal text and never become floating-point numbers that are shown. */
+/** How values are written, in the browser's language. Amounts are decimal text and never become floating-point numbers. */
 
 export const MISSING = '–'
 const MINUS = '\u2212'
 
 /** The zone in which moments are shown. Days and months are always UTC. */
 export type Zone = 'utc' | 'local'
+
+/** The language of the browser, with the digits that fields take. */
+const LOCALE = new Intl.Locale(typeof navigator === 'undefined' ? 'en-US' : navigator.language, {
+  numberingSystem: 'latn',
+})
+
+/** A format is made once for each of its settings. */
+function kept<Options, Format>(make: (options: Options) => Format): (options: Options) => Format {
+  const made = new Map<string, Format>()
+  return (options) => {
+    const key = JSON.stringify(options)
+    const format = made.get(key) ?? make(options)
+    made.set(key, format)
+    return format
+  }
+}
+
+const numbers = kept((options: Intl.NumberFormatOptions) => new Intl.NumberFormat(LOCALE, options))
+const moments = kept(
+  (options: Intl.DateTimeFormatOptions) => new Intl.DateTimeFormat(LOCALE, options),
+)
+const DAY = { year: 'numeric', month: 'short', day: 'numeric' } as const
+const CLOCK = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const
+const SECONDS = { ...CLOCK, second: '2-digit' } as const
 
 /** Writes any JSON number as a plain decimal: no exponent, no trailing zeros after the point. @throws RangeError for other text */
 export function plainDecimal(text: string): string {
@@ -24,20 +48,69 @@ export function plainDecimal(text: string): string {
 /** All decimals of an amount: `$0.000008125`. */
 export function exactMoney(amount: string | null | undefined): string {
   if (amount === null || amount === undefined) return MISSING
-  const { negative, whole, fraction } = parts(amount)
-  return signed(negative, `$${grouped(whole)}${fraction === '' ? '' : `.${fraction}`}`)
+  const { fraction } = parts(amount)
+  return dollars(amount, fraction === '' ? { maximumFractionDigits: 0 } : places(fraction.length))
 }
 
-/** An amount in a table: rounded to what a reader compares, never to zero. */
-export function money(amount: string | null | undefined): string {
+/**
+ * An amount that stands alone: two decimals, from 10,000 on none, below 1 two significant digits, and never 0 for more.
+ * @param isLeft rounds down: it can be spent
+ */
+export function money(amount: string | null | undefined, isLeft = false): string {
   if (amount === null || amount === undefined) return MISSING
   const { negative, whole, fraction } = parts(amount)
-  if (whole.length > 3) return signed(negative, `$${grouped(rounded(whole, fraction, 0))}`)
-  if (whole !== '0') return signed(negative, `$${grouped(rounded(whole, fraction, 2))}`)
-  const zeros = /^0*/.exec(fraction)![0].length
-  if (zeros === fraction.length) return '$0'
-  const text = zeros < 4 ? rounded('0', fraction, 4) : trimmed(rounded('0', fraction, zeros + 2))
-  return signed(negative, `$${text}`)
+  const rounding = isLeft && !negative ? { roundingMode: 'trunc' as const } : {}
+  if (whole === '0' && /^0*$/.test(fraction)) return dollars('0', { maximumFractionDigits: 0 })
+  if (whole.length > 4) return dollars(amount, { maximumFractionDigits: 0, ...rounding })
+  // What is rounded up to 1 has two decimals, too.
+  const isBelow = whole === '0' && (isLeft || !/^99[5-9]/.test(fraction))
+  const digits = { minimumSignificantDigits: 2, maximumSignificantDigits: 2 }
+  return dollars(amount, { ...(isBelow ? digits : places(2)), ...rounding })
+}
+
+/** The most decimals in a list that is not whole on the page. */
+const MOST_DECIMALS = 8
+
+/** The decimals of a column of which all rows are on the page: as many as the longest needs, so that printed numbers add up. */
+export function wholeDecimals(amounts: readonly (string | null | undefined)[]): number {
+  return Math.max(2, ...amounts.map((one) => parts(one ?? '0').fraction.length))
+}
+
+/** The decimals of a column of a longer list: two, and below a cent two digits of the smallest. */
+export function listDecimals(amounts: readonly (string | null | undefined)[]): number {
+  const needed = amounts.map((one) => {
+    const { whole, fraction } = parts(one ?? '0')
+    const zeros = /^0*/.exec(fraction)![0].length
+    return whole === '0' && zeros < fraction.length && zeros > 1 ? zeros + 2 : 2
+  })
+  return Math.min(MOST_DECIMALS, Math.max(2, ...needed))
+}
+
+/** An amount of a column with its decimals; one that is smaller than they can say is not written as 0. */
+export function columnMoney(
+  amount: string | null | undefined,
+  decimals: number,
+  isLeft = false,
+): string {
+  if (amount === null || amount === undefined) return MISSING
+  const { negative, whole, fraction } = parts(amount)
+  const isTiny = whole === '0' && /[1-9]/.test(fraction) && /^0*$/.test(fraction.slice(0, decimals))
+  if (isTiny) return `<${dollars(`0.${'1'.padStart(decimals, '0')}`, places(decimals))}`
+  return dollars(amount, {
+    ...places(decimals),
+    ...(isLeft && !negative && { roundingMode: 'trunc' as const }),
+  })
+}
+
+function places(decimals: number) {
+  return { minimumFractionDigits: decimals, maximumFractionDigits: decimals }
+}
+
+function dollars(amount: string, options: Intl.NumberFormatOptions): string {
+  const style = { style: 'currency', currency: 'USD', currencyDisplay: 'narrowSymbol' } as const
+  const plain = plainDecimal(amount)
+  const size = plain.replace('-', '') as Intl.StringNumericLiteral
+  return signed(plain.startsWith('-'), numbers({ ...style, ...options }).format(size))
 }
 
 export function addAmounts(amounts: readonly string[]): string {
@@ -54,35 +127,41 @@ export function ratio(part: string, whole: string): number {
   return of > 0 ? Math.min(1, Math.max(0, Number(part) / of)) : 0
 }
 
-/** `2026-11-23 10:21:07`; without the day when it is the day of `now`. */
+/** `Nov 23, 2026, 10:21:07`; without the day when it is the day of `now`. */
 export function moment(iso: string | null | undefined, zone: Zone, now: number): string {
   if (iso === null || iso === undefined) return MISSING
-  const text = stamp(Date.parse(iso), zone)
-  return text.slice(0, 10) === stamp(now, zone).slice(0, 10) ? text.slice(11) : text
+  const isToday = day(iso, zone) === day(new Date(now).toISOString(), zone)
+  return written(iso, zone, isToday ? SECONDS : { ...DAY, ...SECONDS })
+}
+
+/** `Nov 23, 2026`. */
+export function day(iso: string, zone: Zone): string {
+  return written(iso, zone, DAY)
+}
+
+/** `Nov 23, 2026, 10:21` in the zone of an account. */
+export function minuteIn(iso: string, timeZone: string): string {
+  return moments({ ...DAY, ...CLOCK, timeZone }).format(new Date(iso))
+}
+
+/** The hour that begins then, `07:00–08:00`; its day when it is another than that of `now`. */
+export function hour(iso: string, zone: Zone, now: number): string {
+  const own = day(iso, zone)
+  if (own !== day(new Date(now).toISOString(), zone)) return own
+  const end = new Date(Date.parse(iso) + 3_600_000).toISOString()
+  return `${written(iso, zone, CLOCK)}\u2013${written(end, zone, CLOCK)}`
 }
 
 /** Day and time, with the zone's other reading: for hovering. */
 export function momentTitle(iso: string | null | undefined, zone: Zone): string {
   if (iso === null || iso === undefined) return ''
-  const at = Date.parse(iso)
   const other = zone === 'utc' ? 'local' : 'utc'
   const label = other === 'utc' ? 'UTC' : 'local'
-  return `${new Date(at).toISOString()}\n${stamp(at, other)} ${label}`
+  return `${new Date(iso).toISOString()}\n${written(iso, other, { ...DAY, ...SECONDS })} ${label}`
 }
 
-/** `3 min ago`, `in 2 h`. */
-export function relative(iso: string, now: number): string {
-  const seconds = Math.round((Date.parse(iso) - now) / 1000)
-  const size = Math.abs(seconds)
-  const [count, unit] =
-    size < 60
-      ? [size, 's']
-      : size < 3600
-        ? [Math.floor(size / 60), 'min']
-        : size < 172_800
-          ? [Math.floor(size / 3600), 'h']
-          : [Math.floor(size / 86_400), 'days']
-  return seconds > 0 ? `in ${count} ${unit}` : `${count} ${unit} ago`
+function written(iso: string, zone: Zone, options: Intl.DateTimeFormatOptions): string {
+  return moments(zone === 'utc' ? { ...options, timeZone: 'UTC' } : options).format(new Date(iso))
 }
 
 /** `840 ms`, `2.41 s`, `3 min 05 s`. */
@@ -95,27 +174,23 @@ export function duration(ms: number | null | undefined): string {
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${two(seconds % 60)} s`
   const minutes = Math.floor(seconds / 60)
   if (minutes < 2880) return `${Math.floor(minutes / 60)} h ${two(minutes % 60)} min`
-  return `${Math.floor(minutes / 1440)} days ${Math.floor((minutes % 1440) / 60)} h`
+  const hours = Math.floor((minutes % 1440) / 60)
+  return `${Math.floor(minutes / 1440)} days${hours > 0 ? ` ${hours} h` : ''}`
 }
 
 /** `12,408`. */
 export function count(value: number | null | undefined): string {
   if (value === null || value === undefined) return MISSING
-  const [whole = '0', fraction] = plainDecimal(String(Math.abs(value))).split('.')
-  return signed(
-    value < 0,
-    fraction === undefined ? grouped(whole) : `${grouped(whole)}.${fraction}`,
-  )
+  return signed(value < 0, numbers({ maximumFractionDigits: 20 }).format(Math.abs(value)))
 }
 
-/** A count in a table: `1.2 M` from 100,000 on. */
+/** A count in a table: `1.2M` from 100,000 on. */
 export function shortCount(value: number | null | undefined): string {
   if (value === null || value === undefined) return MISSING
   const size = Math.abs(value)
-  if (size < 100_000) return count(value)
-  const [by, unit] = size < 999_500 ? [1e3, 'k'] : size < 999_500_000 ? [1e6, 'M'] : [1e9, 'G']
-  const shown = size / by
-  return `${value < 0 ? MINUS : ''}${shown < 99.95 ? shown.toFixed(1) : Math.round(shown)} ${unit}`
+  return size < 100_000
+    ? count(value)
+    : signed(value < 0, numbers({ notation: 'compact' }).format(size))
 }
 
 export function bytes(value: number | null | undefined): string {
@@ -154,39 +229,14 @@ function parts(amount: string) {
   return { negative: plain.startsWith('-'), whole, fraction }
 }
 
-function rounded(whole: string, fraction: string, decimals: number): string {
-  const digits = BigInt(whole + fraction.slice(0, decimals).padEnd(decimals, '0'))
-  const up = (fraction[decimals] ?? '0') >= '5' ? 1n : 0n
-  const text = (digits + up).toString().padStart(decimals + 1, '0')
-  if (decimals === 0) return text
-  return `${text.slice(0, -decimals)}.${text.slice(-decimals)}`
-}
-
-function trimmed(decimal: string): string {
-  return decimal.replace(/0+$/, '')
-}
-
 function scaled(amount: string, scale: number): bigint {
   const { negative, whole, fraction } = parts(amount)
   const value = BigInt(whole + fraction.padEnd(scale, '0'))
   return negative ? -value : value
 }
 
-function grouped(digits: string): string {
-  const [whole = '', fraction] = digits.split('.')
-  const text = whole.replace(/\B(?=(\d{3})+$)/g, ',')
-  return fraction === undefined ? text : `${text}.${fraction}`
-}
-
 function signed(negative: boolean, text: string): string {
   return negative ? `${MINUS}${text}` : text
-}
-
-function stamp(at: number, zone: Zone): string {
-  const date = new Date(at)
-  if (zone === 'utc') return date.toISOString().slice(0, 19).replace('T', ' ')
-  const day = [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join('-')
-  return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`
 }
 
 function two(value: number): string {

@@ -1,8 +1,9 @@
 /** The frame of every screen of an operator: places, search, alerts, preferences, and who is signed in. */
-import { at } from './base.ts'
+import { signOut } from './acts.ts'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { call, useAnswer } from './api.ts'
-import type { Status } from '../server/admin/resources/gateway.ts'
+import { acted, call } from './api.ts'
+import type { Condition } from '../server/admin/resources/gateway.ts'
+import type { Session } from '../server/admin/resources/session.ts'
 import { count } from './format.ts'
 import { html, type Content } from './html.ts'
 import { SHORTCUTS, useKeys } from './keys.ts'
@@ -10,7 +11,7 @@ import { Button } from './parts/button.ts'
 import { CheckField } from './parts/form.ts'
 import { Dialog } from './parts/sheet.ts'
 import { Search } from './search.ts'
-import { go, place, prefer, preferences, session } from './state.ts'
+import { go, manual, place, prefer, preferences, session } from './state.ts'
 import { Notice } from './parts/states.ts'
 
 const PLACES = [
@@ -65,6 +66,29 @@ const PLACES = [
   },
 ] as const
 
+/** Pages of the manual by the beginning of an address; the first one that fits. */
+const MANUAL: readonly (readonly [RegExp, string])[] = [
+  [/^\/console\/start/, 'tasks/first-vendor'],
+  [/^\/console\/keys\/[^/]+\/policy/, 'policies'],
+  [/^\/console\/keys/, 'operate/keys'],
+  [/^\/console\/accounts/, 'keys-and-money'],
+  [/^\/console\/usage/, 'console#who-spent-what'],
+  [/^\/console\/requests/, 'console#why-a-call-failed'],
+  [/^\/console\/models\/vendors/, 'operate/set-up'],
+  [/^\/console\/models/, 'models-and-prices'],
+  [/^\/console\/guard/, 'console#policies'],
+  [/^\/console\/play/, 'console#models-and-the-playground'],
+  [/^\/console\/settings\/connections/, 'operate/sinks'],
+  [/^\/console\/settings\/people/, 'operate/sign-in'],
+  [/^\/console\/settings\/alerts/, 'operate/alerts'],
+  [/^\/console\/settings\/audit/, 'operate/logs'],
+  [/^\/console\/settings\/gateways/, 'operations'],
+  [/^\/console\/settings/, 'configuration'],
+  [/^/, 'console'],
+]
+
+const manualOf = (path: string) => MANUAL.find(([begin]) => begin.test(path))![1]
+
 const EVERY_MS = 30_000
 const THEMES = { system: 'light', light: 'dark', dark: 'system' } as const
 
@@ -73,12 +97,14 @@ export function Frame({ children }: { readonly children?: Content }) {
   const [menu, setMenu] = useState(false)
   const { path } = place.value
   useEffect(() => setMenu(false), [path])
+  const openManual = () => (manual.value = manualOf(path))
   useKeys({
+    h: openManual,
     '?': () => setHelp(true),
     ...Object.fromEntries(PLACES.map((one) => [`g ${one.letter}`, () => go(carried(one.path))])),
   })
   useRenewal()
-  const status = useAnswer<{ data: Status }>('/admin/status', { every: EVERY_MS }).data?.data
+  const status = session.value?.status
   return html`<a class="skip" href="#main" onClick=${skipToMain}>Skip to the screen</a>
     <div class=${menu ? 'frame menu-open' : 'frame'}>
       <nav class="places" aria-label="Places">
@@ -103,6 +129,9 @@ export function Frame({ children }: { readonly children?: Content }) {
           <${AlertCount} status=${status} /><${ZoneSwitch} /><${ThemeSwitch} />
           <${Button} kind="quiet" title="Keyboard (?)" onClick=${() => setHelp(true)}
             ><span aria-hidden="true">⌨</span><span class="hidden">Keyboard shortcuts</span><//
+          >
+          <${Button} kind="quiet" title="Manual of this screen (h)" onClick=${openManual}
+            ><span aria-hidden="true">?</span><span class="hidden">Manual of this screen</span><//
           >
           <${Account} />
         </div>
@@ -129,7 +158,10 @@ function PlaceLink({
   readonly place: (typeof PLACES)[number]
 }) {
   const now = place.value.path
-  const isHere = path === '/console' ? now === path : now === path || now.startsWith(`${path}/`)
+  const isHere =
+    now === path ||
+    (path !== '/console' && now.startsWith(`${path}/`)) ||
+    (path === '/console/accounts' && now === '/console/payments')
   return html`<a
     href=${carried(path)}
     aria-current=${isHere ? 'page' : undefined}
@@ -140,7 +172,7 @@ function PlaceLink({
   </a>`
 }
 
-function AlertCount({ status }: { readonly status: Status | undefined }) {
+function AlertCount({ status }: { readonly status: Condition | undefined }) {
   const many = status?.alerts.length ?? 0
   if (many === 0) return null
   const title = many === 1 ? '1 active alert' : `${count(many)} active alerts`
@@ -150,7 +182,7 @@ function AlertCount({ status }: { readonly status: Status | undefined }) {
   </a>`
 }
 
-function ZoneSwitch() {
+export function ZoneSwitch() {
   const { zone } = preferences.value
   return html`<${Button}
     kind="quiet"
@@ -160,7 +192,7 @@ function ZoneSwitch() {
   >`
 }
 
-function ThemeSwitch() {
+export function ThemeSwitch() {
   const { theme } = preferences.value
   return html`<${Button}
     kind="quiet"
@@ -173,10 +205,6 @@ function ThemeSwitch() {
 
 function Account() {
   const who = session.value
-  const signOut = async () => {
-    await call('DELETE', '/admin/session').catch(() => {})
-    location.assign(session.value?.sign_out ?? at('/console'))
-  }
   if (!who) return null
   return html`<details class="menu">
     <summary class="button quiet who" title=${`${who.name}, ${who.role}`}>
@@ -211,26 +239,28 @@ function Shortcuts({ onClose }: { readonly onClose: () => void }) {
   <//>`
 }
 
-/** Renews the session, which use prolongs: asks when the page is shown again, which also finds a newer page. */
+/**
+ * Renews the session, which use prolongs, and what the frame says of the gateway: also when the page is shown again, which finds
+ * a newer page, and after an act.
+ */
 function useRenewal(): void {
-  const version = useRef(session.value?.version)
-  const everyMs = session.value?.demo_filling ? 1000 : 600_000
+  const everyMs = session.value?.demo_filling ? 1000 : EVERY_MS
   useEffect(() => {
     const renew = () => {
       if (document.hidden) return
-      call<{ data: NonNullable<typeof session.value> }>('GET', '/admin/session').then(
+      call<{ data: Session | null }>('GET', '/admin/session').then(
         ({ data }) => (session.value = data),
         () => {},
       )
     }
+    if (acted.value > 0) renew()
     const timer = setInterval(renew, everyMs)
     document.addEventListener('visibilitychange', renew)
     return () => {
       clearInterval(timer)
       document.removeEventListener('visibilitychange', renew)
     }
-  }, [everyMs])
-  if (version.current === undefined) version.current = session.value?.version
+  }, [everyMs, acted.value])
 }
 
 function skipToMain(event: Event): void {
@@ -253,7 +283,7 @@ const OF_FIGURES = {
 /** Places where a reader could change something. */
 const CHANGING = /^\/console\/(?:accounts|keys|models|play|settings)/
 
-function Banners({ status }: { readonly status: Status | undefined }) {
+function Banners({ status }: { readonly status: Condition | undefined }) {
   const loaded = useRef(session.value?.version)
   const isOutdated =
     loaded.current !== undefined &&
@@ -276,8 +306,8 @@ function Banners({ status }: { readonly status: Status | undefined }) {
       status &&
       !status.ledger.ok &&
       html`<${Notice} tone="bad">
-        <strong>The ledger cannot book.</strong> New calls are refused; ${status.ledger.outbox}
-        charges wait to be written.
+        <strong>The ledger cannot write.</strong> ${status.ledger.why && `${status.ledger.why}. `}New
+        calls are refused; ${status.ledger.outbox} charges wait to be written.
       <//>`
     }
     ${Object.entries(OF_FIGURES).map(

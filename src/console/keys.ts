@@ -16,11 +16,15 @@ export const SHORTCUTS: readonly Shortcut[] = [
   { keys: 'j k or arrows, Enter, Esc', does: 'row, open, close' },
   { keys: 'Esc in a field', does: 'leave it: letters are shortcuts again' },
   { keys: '[ ]', does: 'previous, next row while a sheet is open' },
-  { keys: 'f, r, l, x', does: 'filters, range, live on or off, CSV of what is shown' },
-  { keys: 'n, e, c', does: 'new, edit, copy the id of the focused thing' },
+  { keys: 'f, r, !, l, x', does: 'filters, range, failed calls only, live, CSV of what is shown' },
+  { keys: 'n, e, c', does: 'new (credits on an account), edit, copy the id of the focused thing' },
+  { keys: '1 to 9', does: 'the tabs of an account' },
+  { keys: 'i', does: 'invite to the team that is open' },
+  { keys: '. z', does: 'what can be done with the focused row, undo' },
   { keys: 'b', does: 'what usage is grouped by' },
   { keys: 'n, t in a policy', does: 'add a pattern, try a text' },
   { keys: 'Ctrl+Enter', does: 'send, save' },
+  { keys: 'h', does: 'the page of the manual about this screen' },
   { keys: '?', does: 'this list' },
 ]
 
@@ -57,10 +61,21 @@ export function listenToKeys(): void {
     if (event.defaultPrevented || event.isComposing) return
     const name = nameOf(event)
     const handler = bindings.get(name)
-    if (!handler) return leaveField(event)
+    if (!handler) return name === 'ctrl+enter' ? submit(event) : leaveField(event)
     event.preventDefault()
     handler(event)
   })
+}
+
+/** Sends the form that has the focus, or the only one of the open dialog or of the screen. */
+function submit(event: KeyboardEvent): void {
+  const front = [...document.querySelectorAll('dialog')].at(-1) ?? document.querySelector('main')
+  const forms = front?.querySelectorAll('form') ?? []
+  const form = (event.target as HTMLElement).closest('form') ?? (forms.length === 1 && forms[0])
+  if (!form) return
+  // A button that has the focus is not pressed as well.
+  event.preventDefault()
+  form.requestSubmit()
 }
 
 /** Escape leaves a field; in a dialog it closes that. */

@@ -39,7 +39,7 @@ await build({
         {
           name: 'app',
           // What several screens share is no file of its own.
-          test: /console\/(?:parts\/(?!plot)|screens\/(?:content|model-prices|outcome|usage-rows)\.|[\w-]+\.ts)|vendor\/(?!uplot)/,
+          test: /console\/(?:parts\/(?!plot|help)|screens\/(?:content|model-prices|outcome|usage-rows)\.|[\w-]+\.ts)|vendor\/(?!uplot|markdown-it)/,
           priority: 1,
         },
         { name: 'play', test: /screens\/(?:me-)?play/ },

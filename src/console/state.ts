@@ -22,15 +22,19 @@ interface Preferences {
   readonly zone: Zone
   /** Whether single letters are shortcuts. */
   readonly letters: boolean
+  /** Whether the guided start was dismissed. */
+  readonly started?: boolean
   readonly hidden: Readonly<Record<string, readonly string[]>>
 }
 
 const STORED = 'sluicegate.console'
 
 export const place = signal<Place>(readPlace())
-/** Undefined until the gateway has answered, null without a session. */
+/** It is undefined until the gateway has answered, null without a session. */
 export const session = signal<Session | null | undefined>(undefined)
 export const preferences = signal<Preferences>(readPreferences())
+/** The page of the manual that is open, such as `console#models`. */
+export const manual = signal<string | undefined>(undefined)
 /** Called before a screen is left; a text is why the reader may want to stay. */
 let reasonToStay: () => string | undefined = noReason
 
@@ -125,7 +129,7 @@ export function useTitle(...names: readonly (string | undefined)[]): void {
   }, names)
 }
 
-/** Defined outside of every component: inside of one it would keep what that one knew. */
+/** It is defined outside of every component: inside of one it would keep what that one knew. */
 function noReason(): undefined {
   return undefined
 }

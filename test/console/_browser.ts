@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { chromium, type Browser, type Page } from 'playwright-core'
+import { afterAll, beforeAll } from 'vitest'
 import type { UserConfig } from '../../src/config/config.ts'
 import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
 
@@ -76,8 +77,15 @@ export interface Visit {
   readonly token?: string | undefined
   readonly width?: number
   readonly theme?: 'light' | 'dark'
+  /** Whether the guided start is shown where no vendor is set up; not by default. */
+  readonly isNew?: boolean
+  /** Another address that it may lead to, such as a payment page. */
+  readonly leadsTo?: string
   /** Pixels of a picture for each of the page. */
   readonly scale?: number
+  /** Language, and time zone, of the browser. */
+  readonly locale?: string
+  readonly zone?: string
 }
 
 /** The machine's browser, in front of a gateway. */
@@ -102,13 +110,15 @@ export class Visitors implements AsyncDisposable {
 
   /** A page of its own session. */
   async page(visit: Visit = {}): Promise<Watched> {
-    const { width = 1440, theme = 'light', scale = 1 } = visit
+    const { width = 1440, theme = 'light', scale = 1, isNew = false } = visit
     const token = 'token' in visit ? visit.token : TOKEN
     const context = await this.#browser.newContext({
       viewport: { width, height: 900 },
       deviceScaleFactor: scale,
       colorScheme: theme,
       reducedMotion: 'reduce',
+      ...(visit.locale && { locale: visit.locale }),
+      ...(visit.zone && { timezoneId: visit.zone }),
       baseURL: this.url,
     })
     if (token !== undefined) {
@@ -119,9 +129,10 @@ export class Visitors implements AsyncDisposable {
       if (!answer.ok()) throw new Error(`sign-in: ${answer.status()} ${await answer.text()}`)
     }
     const page = await context.newPage()
-    const faults = watch(page, this.url)
+    const faults = watch(page, [this.url, ...(visit.leadsTo ? [visit.leadsTo] : [])])
     await page.exposeFunction('violated', (text: string) => faults.push(`policy: ${text}`))
     await page.addInitScript(reportViolations)
+    if (!isNew) await page.addInitScript(dismissStart)
     this.#faults.push(faults)
     return { page, faults }
   }
@@ -132,6 +143,23 @@ export class Visitors implements AsyncDisposable {
     const left = this.#faults.flat().filter((fault) => /^(?:policy:|request to) /.test(fault))
     if (left.length > 0) throw new Error(left.join('\n'))
   }
+}
+
+/** A gateway for the tests of a file, with a browser in front of it; neither is there where the machine has no browser. */
+export function browsed(open: (folder: string) => Promise<TestGateway>) {
+  const folder = mkdtempSync(join(tmpdir(), 'console-'))
+  const both = {} as { gateway: TestGateway; visitors: Visitors }
+  beforeAll(async () => {
+    if (!hasBrowser) return
+    both.gateway = await open(folder)
+    both.visitors = await Visitors.open(both.gateway.url)
+  })
+  afterAll(async () => {
+    await both.visitors?.[Symbol.asyncDispose]()
+    await both.gateway?.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  return both
 }
 
 /** A gateway of this process, and a browser. */
@@ -150,13 +178,13 @@ export class Stage implements AsyncDisposable {
     const folder = mkdtempSync(join(tmpdir(), 'console-'))
     const config: UserConfig = {
       ...MOCK_CONFIG,
-      models: { ...MOCK_CONFIG.models, ...OTHER_MODELS },
       state: { driver: 'file', path: folder },
       log: { path: join(folder, 'log'), content: { enabled: true } },
       // What a test makes happen in earlier weeks comes too late to the request log.
       alerts: { off: ['log.dropped'] },
       admin: { token: TOKEN, tokens: [{ name: 'dashboard', token: VIEWER, role: 'viewer' }] },
       ...more,
+      models: { ...MOCK_CONFIG.models, ...OTHER_MODELS, ...(more.models as object) },
     }
     const gateway = await createTestGateway(config, folder)
     return new Stage(gateway, await Visitors.open(gateway.url), folder)
@@ -179,7 +207,7 @@ export class Stage implements AsyncDisposable {
   }
 }
 
-/** Violations of accessibility that are serious or critical, with the elements. */
+/** Violations of accessibility, with the elements: WCAG 2.2 AA with the size of targets, and best practice. */
 export async function violationsOf(page: Page): Promise<string[]> {
   // Evaluated by the browser's tools, which the policy of the page does not bind.
   await page.evaluate(AXE)
@@ -187,22 +215,19 @@ export async function violationsOf(page: Page): Promise<string[]> {
     const { axe } = globalThis as unknown as {
       axe: { run(options: object): Promise<{ violations: Violation[] }> }
     }
-    return axe.run({ resultTypes: ['violations'] })
+    return axe.run({ resultTypes: ['violations'], rules: { 'target-size': { enabled: true } } })
   })
-  return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .map(
-      ({ id, nodes }) =>
-        `${id}: ${nodes
-          .map(({ html, failureSummary }) => `${html} ${failureSummary ?? ''}`)
-          .slice(0, 3)
-          .join(' | ')}`,
-    )
+  return violations.map(
+    ({ id, nodes }) =>
+      `${id}: ${nodes
+        .map(({ html, failureSummary }) => `${html} ${failureSummary ?? ''}`)
+        .slice(0, 3)
+        .join(' | ')}`,
+  )
 }
 
 interface Violation {
   readonly id: string
-  readonly impact: string | null
   readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[]
 }
 
@@ -216,6 +241,23 @@ export async function overflowOf(page: Page): Promise<number> {
     ).document.documentElement
     return scrollWidth - clientWidth
   })
+}
+
+/** Of a first visit of the overview, compressed: all files, and the answers that they ask for. */
+export const MOST_KIB = 200
+
+/** What a page loads until it stands, as it comes over the network. */
+export async function weightOf(page: Page, path: string) {
+  const tools = await page.context().newCDPSession(page)
+  await tools.send('Network.enable')
+  const sizes: number[] = []
+  tools.on('Network.loadingFinished', ({ encodedDataLength }) => sizes.push(encodedDataLength))
+  await page.goto(path)
+  await settled(page)
+  await tools.detach()
+  const kib = sizes.reduce((sum, size) => sum + size, 0) / 1024
+  process.stdout.write(`WEIGHT of ${path}: ${kib.toFixed(1)} KiB in ${sizes.length} answers\n`)
+  return { kib, answers: sizes.length }
 }
 
 /** Resolves when nothing is loading, nothing says that it is, and every plot is drawn. */
@@ -260,6 +302,18 @@ export async function shoot(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: file })
 }
 
+/** In the page: prefers not to be guided, beside what it prefers otherwise. */
+function dismissStart(): void {
+  const { localStorage } = globalThis as unknown as {
+    localStorage: {
+      getItem(name: string): string | null
+      setItem(name: string, text: string): void
+    }
+  }
+  const preferences = JSON.parse(localStorage.getItem('sluicegate.console') ?? '{}')
+  localStorage.setItem('sluicegate.console', JSON.stringify({ started: true, ...preferences }))
+}
+
 /** In the page: tells of what the content policy kept from it. */
 function reportViolations(): void {
   const { document, violated } = globalThis as unknown as {
@@ -273,7 +327,7 @@ function reportViolations(): void {
   )
 }
 
-function watch(page: Page, origin: string): string[] {
+function watch(page: Page, origins: readonly string[]): string[] {
   const faults: string[] = []
   page.on('console', (message) => {
     // That the API refused something is an answer, which the screen shows; the browser notes it by itself.
@@ -290,7 +344,8 @@ function watch(page: Page, origin: string): string[] {
   page.on('pageerror', (error) => faults.push(String(error)))
   page.on('request', (request) => {
     const url = request.url()
-    if (!url.startsWith(origin) && !/^(data|blob):/.test(url)) faults.push(`request to ${url}`)
+    const isOwn = origins.some((one) => url.startsWith(one)) || /^(data|blob):/.test(url)
+    if (!isOwn) faults.push(`request to ${url}`)
   })
   return faults
 }

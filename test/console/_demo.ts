@@ -29,11 +29,15 @@ export class Demo implements AsyncDisposable {
     this.#child = child
   }
 
-  /** @param options of `serve`. @param inspected whether the process has an inspector */
-  static async open(options: readonly string[] = ['--demo'], inspected = false): Promise<Demo> {
+  /** @param options of `serve`. @param inspected whether the process has an inspector. @param cwd its folder */
+  static async open(
+    options: readonly string[] = ['--demo'],
+    inspected = false,
+    cwd = tmpdir(),
+  ): Promise<Demo> {
     const node = inspected ? ['--inspect=127.0.0.1:0'] : []
     const child = spawn(process.execPath, [...node, CLI, 'serve', ...options, '--port', '0'], {
-      cwd: tmpdir(),
+      cwd,
       env: { PATH: process.env.PATH, SLUICEGATE__ADMIN__TOKEN: TOKEN },
       stdio: ['ignore', 'pipe', 'pipe'],
     })

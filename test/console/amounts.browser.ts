@@ -1,4 +1,4 @@
-/** Every figure of usage, a request and a statement is the text of the API, to the last decimal. */
+/** Every figure of usage and of a request is the text of the API, to the last decimal. */
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { formatPico, parsePico } from '../../src/money/money.ts'
@@ -11,8 +11,6 @@ beforeAll(async () => {
   if (!hasBrowser) return
   stage = await Stage.open()
   await furnish(stage)
-  await stage.admin('POST', '/accounts/weir/credits', { usd: '1234.000000000001', reference: 'b' })
-  await stage.admin('POST', '/accounts/weir/adjust', { usd: '-0.1', reason: 'A mistake' })
   // So many tokens that tables write fewer digits.
   const messages = [{ role: 'user', content: 'word '.repeat(120_000) }]
   const large = await stage.gateway.chat({ model: 'mock/large', messages, max_tokens: 9 })
@@ -129,9 +127,11 @@ describe.skipIf(!hasBrowser)('the figures', () => {
     for (const { id } of dear) {
       const question = new RegExp(`/admin/requests/${id}`)
       const { data } = await opened(`/console/requests?open=${id}`, question)
-      const lines = Object.entries<string>(data.cost_details)
-        .filter(([, cost]) => cost !== '0')
-        .map(([name, cost]) => [name.replaceAll('_', ' '), usd(cost)])
+      const lines = data.bill.lines.map((line: any) => [
+        `${line.price.replaceAll('_', ' ')} ${grouped(line.quantity)} × ${usd(line.unit_price_usd)}`,
+        usd(line.amount_usd),
+      ])
+      expect(usdSum(data.bill.lines.map((line: any) => line.amount_usd))).toBe(data.cost_usd)
       expect(lines.length).toBeGreaterThan(1)
       expect(await cellsOf('table.cost tbody tr')).toEqual(lines)
       expect(await cellsOf('table.cost tfoot tr')).toEqual([['Total', usd(data.cost_usd)]])
@@ -139,31 +139,64 @@ describe.skipIf(!hasBrowser)('the figures', () => {
       for (const [name, tokens] of Object.entries<string | null>(data.usage))
         if (tokens !== null)
           expect(sheet).toContain(`${name.replaceAll('_', ' ')} ${grouped(tokens)}`)
-      expect(sheet).toContain(`${data.rate.left} of ${data.rate.limit} requests a minute left`)
+      expect(sheet).toContain(`${grouped(data.rate.left)} of ${grouped(data.rate.limit)} left`)
+      expect(sheet.match(/requests a minute/g)).toHaveLength(1)
     }
     expect(dear.length).toBeGreaterThan(0)
   })
 
-  it('of a statement are those of the API', async () => {
-    const { data } = await opened('/console/accounts/weir/statement', /\/admin\/.*\/statement/)
-    const booked = data.bookings.map((one: any) => one.amount_usd)
-    expect(booked).toEqual(expect.arrayContaining(['1234.000000000001', '-0.1']))
-    expect(data.closing_usd).toMatch(/\.\d{11,12}$/)
-    const tables = page.locator('table.sums')
-    const titles = ['sums', 'bookings', ...(data.models.length > 0 ? ['models'] : [])]
-    const withTags = data.tags.some(({ name }: any) => name !== null)
-    expect(await tables.count()).toBe(titles.length + (withTags ? 1 : 0))
-    expect(await cellsOf('table.sums >> nth=0 >> tr')).toEqual([
-      ['Opening balance', usd(data.opening_usd)],
-      ['Booked', usd(usdSum(booked))],
-      ['Used', usd(data.spent_usd === '0' ? '0' : `-${data.spent_usd}`)],
-      ['Closing balance', usd(data.closing_usd)],
-    ])
-    const rows = (at: number) => cellsOf(`table.sums >> nth=${at} >> tbody tr`)
-    expect((await rows(1)).map((cells) => cells.at(-1))).toEqual(booked.map(usd))
-    const spent = (all: readonly any[]) =>
-      all.map(({ name, calls, cost_usd }) => [name ?? '–', number(calls), usd(cost_usd)])
-    expect(await rows(2)).toEqual(spent(data.models))
-    if (withTags) expect(await rows(3)).toEqual(spent(data.tags))
+  it.each([
+    ['/console/accounts', ['Balance', 'Available', 'Spent this month']],
+    ['/console/keys', ['Spent in all']],
+    ['/console/requests?from=-30d', ['Cost']],
+    ['/console/usage?group=key', ['Cost']],
+    ['/console/accounts/acme/bookings', ['Amount']],
+  ])(
+    'of each column on %s have the same decimals, and are copied exactly',
+    async (address, names) => {
+      await page.goto(address)
+      await settled(page)
+      for (const name of names) {
+        const amounts = page.locator(`td[data-label="${name}"] data`)
+        const shown = await amounts.allInnerTexts()
+        expect(shown.length).toBeGreaterThan(1)
+        expect(new Set(shown.map((one) => one.split('.')[1]?.length)).size, name).toBe(1)
+        const [plain, copied] = await amounts.first().evaluate((amount) => {
+          const { document, getSelection, addEventListener } = globalThis as any
+          getSelection().selectAllChildren(amount)
+          let text = ''
+          addEventListener('copy', (event: any) => (text = event.clipboardData.getData('text')), {
+            once: true,
+          })
+          document.execCommand('copy')
+          return [amount.getAttribute('value'), text]
+        })
+        expect(copied).toBe(plain)
+        const exact = await amounts.first().getAttribute('title')
+        expect(exact!.split('\n')[0]).toBe(usd(plain))
+      }
+    },
+  )
+
+  it('of several rows are copied as lines with a tab between cells', async () => {
+    await page.goto('/console/accounts')
+    await settled(page)
+    const copied = await page.locator('table.rows').evaluate((table) => {
+      const { document, getSelection, addEventListener } = globalThis as any
+      getSelection().selectAllChildren((table as any).tBodies[0])
+      let text = ''
+      addEventListener('copy', (event: any) => (text = event.clipboardData.getData('text')), {
+        once: true,
+      })
+      document.execCommand('copy')
+      return text
+    })
+    const { json } = await stage.admin('GET', '/accounts?limit=200')
+    const balanceOf = (id: string) =>
+      json.data.find((one: any) => one.id === id).balance_usd as number
+    const lines = copied.split('\n').map((line) => line.split('\t'))
+    const kiosk = lines.find((cells) => cells[1] === 'kiosk')!
+    expect(Number(kiosk[3])).toBe(balanceOf('kiosk'))
+    expect(kiosk.at(-2)).toMatch(/^\d{4}-\d\d-\d\dT/)
   })
 })

@@ -1,17 +1,21 @@
 /** The console below a path, in a browser: its pages, its links and its requests stay there. */
 import { chromium } from 'playwright-core'
 import { expect, it, onTestFinished } from 'vitest'
-import { freePorts, hasNginx, startNginx } from '../_nginx.ts'
+import { hasNginx, startNginx } from '../_nginx.ts'
+import { freePort } from '../_ports.ts'
 import { createTestGateway, MOCK_CONFIG } from '../_setup.ts'
 import { hasBrowser, TOKEN } from './_browser.ts'
 
-it.skipIf(!hasBrowser || !hasNginx)('works behind a proxy that strips the path', async () => {
-  const [port] = await freePorts(1)
+it.skipIf(!hasBrowser || !hasNginx).each([
+  ['strips', '/'],
+  ['keeps', ''],
+])('works behind a proxy that %s the path', async (_, rest) => {
+  const port = await freePort()
   const publicUrl = `http://127.0.0.1:${port}/ai/llm`
   const config = { ...MOCK_CONFIG, server: { publicUrl }, admin: { token: TOKEN } }
   const gateway = await createTestGateway(config)
   onTestFinished(() => gateway.close())
-  const nginx = await startNginx(port!, `location /ai/llm/ { proxy_pass ${gateway.url}/; }`)
+  const nginx = await startNginx(port!, `location /ai/llm/ { proxy_pass ${gateway.url}${rest}; }`)
   onTestFinished(() => nginx[Symbol.asyncDispose]())
   const browser = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',

@@ -77,6 +77,118 @@ describe.skipIf(!hasBrowser)('a list', () => {
   })
 })
 
+describe.skipIf(!hasBrowser)('a row', () => {
+  const stateOf = async (id: string) =>
+    (await stage.admin('GET', `/keys/${id}`)).json.data.disabled as boolean
+
+  it('has a menu of acts, for a pointer and for keys, and what was done is taken back', async () => {
+    const { data } = (await stage.admin('POST', '/accounts/kiosk/keys', { name: 'Menu' })).json
+    await on('/console/keys?q=Menu', async (page) => {
+      await page.getByRole('button', { name: 'Acts: Menu' }).click()
+      await page.getByRole('button', { name: 'Disable' }).click()
+      await page.locator('tr:has-text("disabled")').waitFor()
+      await page.keyboard.press('j')
+      await page.keyboard.press('.')
+      const first = page.locator('.acts-list button').first()
+      await expect.poll(() => first.evaluate(isFocused)).toBe(true)
+      await page.keyboard.press('ArrowDown')
+      await page.keyboard.press('Enter')
+      await page.locator('tr:has-text("active")').waitFor()
+      await page.keyboard.press('z')
+      await page.locator('tr:has-text("disabled")').waitFor()
+      expect(await stateOf(data.id)).toBe(true)
+      await page.keyboard.press('j')
+      await page.keyboard.press('.')
+      await page.keyboard.press('Escape')
+      await page.locator('.acts-list').waitFor({ state: 'detached' })
+      await page.getByRole('button', { name: 'Acts: Menu' }).click()
+      await page.getByRole('button', { name: 'Copy link' }).click()
+      await expect.poll(() => copied(page)).toContain(`/console/keys/${data.id}/overview`)
+    })
+  })
+
+  it('narrows its list to a value that it has', async () => {
+    await on('/console/requests', async (page) => {
+      await page.keyboard.press('j')
+      await page.keyboard.press('.')
+      await page.getByRole('button', { name: 'Only this model' }).click()
+      await page.locator('.chip:has-text("model: mock/")').waitFor()
+    })
+  })
+})
+
+describe.skipIf(!hasBrowser)('the manual', () => {
+  it('opens at the page of a screen, and follows its links', async () => {
+    await on('/console/accounts', async (page) => {
+      await page.getByRole('button', { name: 'Manual of this screen' }).click()
+      await page.getByRole('heading', { name: 'Keys and money', level: 2 }).waitFor()
+      expect(await page.locator('.manual table').count()).toBeGreaterThan(0)
+      await page.locator('.manual a[href*="/console/help/"]').first().click()
+      await page.keyboard.press('Escape')
+      await page.locator('dialog').waitFor({ state: 'detached' })
+      await page.keyboard.press('g')
+      await page.keyboard.press('m')
+      await page.locator('h1:has-text("Models")').waitFor()
+      await page.keyboard.press('h')
+      await page.getByRole('heading', { name: 'Models and prices', level: 2 }).waitFor()
+    })
+  })
+
+  it('says at an error what it means', async () => {
+    await on('/console/keys/key_none/overview', async (page) => {
+      await page.getByRole('button', { name: 'What this means' }).click()
+      await page.getByRole('heading', { name: 'Troubleshooting', level: 2 }).waitFor()
+      await page.locator('#help-not_found').waitFor()
+    })
+  })
+})
+
+describe.skipIf(!hasBrowser)('an alert', () => {
+  it('is muted, and this is taken back', async () => {
+    const { gateway } = stage
+    await gateway.newAccount('noisy', '0.5')
+    await stage.admin('PATCH', '/accounts/noisy', { alert_below_usd: '1' })
+    const { secret } = await gateway.newKey({ account: 'noisy' })
+    const messages = [{ role: 'user', content: 'Hello' }]
+    await gateway.chat({ model: 'mock/echo', messages }, { key: secret })
+    await on('/console/settings/alerts', async (page) => {
+      const line = page.locator('li:has-text("noisy")')
+      await line.getByRole('button', { name: 'Mute a day' }).click()
+      await line.getByText('silent until').waitFor()
+      await page.getByRole('button', { name: 'Undo' }).click()
+      await line.getByRole('button', { name: 'Mute a day' }).waitFor()
+    })
+  })
+})
+
+describe.skipIf(!hasBrowser)('settings', () => {
+  it('get their former values back', async () => {
+    const { id } = await stage.gateway.newKey()
+    await on(`/console/keys/${id}/overview`, async (page) => {
+      await page.getByRole('button', { name: 'Edit' }).click()
+      await page.getByLabel('Note').fill('Night shift')
+      await page.getByRole('button', { name: 'Save' }).click()
+      await page.locator('.facts:has-text("Night shift")').waitFor()
+      await page.getByRole('button', { name: 'Undo' }).click()
+      await page.locator('.facts:has-text("Night shift")').waitFor({ state: 'detached' })
+      expect((await stage.admin('GET', `/keys/${id}`)).json.data.note).toBeNull()
+    })
+  })
+
+  it('of a policy are taken back in the editor, too', async () => {
+    const { id } = await stage.gateway.newKey({ policy: { version: 1, maxOutputTokens: 300 } })
+    await on(`/console/keys/${id}/policy`, async (page) => {
+      const json = page.getByLabel('Policy as JSON')
+      await json.fill('{"version": 1, "maxOutputTokens": 200}')
+      await page.getByRole('button', { name: 'Save…' }).click()
+      await page.getByRole('button', { name: 'Save policy' }).click()
+      await page.locator('dialog').waitFor({ state: 'detached' })
+      await page.getByRole('button', { name: 'Undo' }).click()
+      await expect.poll(() => json.inputValue()).toContain('300')
+    })
+  })
+})
+
 describe.skipIf(!hasBrowser)('an account', () => {
   it('shows what was booked in the course of its balance', async () => {
     await on('/console/accounts/weir/overview', async (page) => {
@@ -119,17 +231,16 @@ describe.skipIf(!hasBrowser)('a key', () => {
     })
   })
 
-  it('is not stopped without a question, which says what it stops', async () => {
+  it('is stopped at once, and this is taken back by a button or a key', async () => {
     const { id } = await stage.gateway.newKey()
     await on(`/console/keys/${id}/overview`, async (page) => {
       await page.getByRole('button', { name: 'Disable' }).click()
-      expect(await page.locator('dialog').innerText()).toContain(
-        'are refused from the next call on',
-      )
-      await page.getByRole('button', { name: 'Disable key' }).click()
       await page.locator('.screen-head:has-text("disabled")').waitFor()
-      await page.getByRole('button', { name: 'Enable' }).click()
-      await page.getByRole('button', { name: 'Enable key' }).click()
+      await page.getByRole('button', { name: 'Undo' }).click()
+      await page.locator('.screen-head:has-text("active")').waitFor()
+      await page.getByRole('button', { name: 'Disable' }).click()
+      await page.locator('.screen-head:has-text("disabled")').waitFor()
+      await page.keyboard.press('z')
       await page.locator('.screen-head:has-text("active")').waitFor()
     })
   })
@@ -147,6 +258,50 @@ describe.skipIf(!hasBrowser)('a key', () => {
       await page.getByRole('checkbox', { name: /^mock\/\* / }).uncheck()
       await page.getByLabel('mock/large').uncheck()
       await page.locator('text=Matches 1 of').waitFor()
+    })
+  })
+})
+
+describe.skipIf(!hasBrowser)('an account', () => {
+  it('says what its new keys get, and each setting that is left empty is theirs', async () => {
+    const new_keys = {
+      limits: [{ unit: 'usd', window: 'week', value: '5' }],
+      models: ['mock/echo'],
+      policy: { version: 1, bannedPatterns: ['heron'] },
+      expires_in: 30 * 86_400,
+    }
+    await stage.admin('POST', '/accounts', { id: 'frugal', name: 'Frugal' })
+    await stage.admin('PATCH', '/accounts/frugal', { new_keys })
+    await on('/console/keys?account=frugal&new=frugal', async (page) => {
+      const dialog = page.locator('dialog')
+      await dialog
+        .getByText(
+          'New keys of Frugal get what is left empty here: at most $5.00 a week; the models mock/echo; a policy of 1 rule; an end after 30 days.',
+        )
+        .waitFor()
+      await dialog.getByLabel('Name').fill('desk')
+      expect(await dialog.getByLabel('Policy').locator('option:checked').innerText()).toBe(
+        'as for new keys, 1 rule',
+      )
+      await dialog.getByRole('button', { name: 'Create key' }).click()
+      await dialog.locator('.secret code').waitFor()
+    })
+    const { json } = await stage.admin('GET', '/keys?account=frugal')
+    expect(json.data[0]).toMatchObject({ models: ['mock/echo'], policy: new_keys.policy })
+  })
+
+  it('shows the alerts on it and its keys', async () => {
+    await stage.gateway.newAccount('thin', '2')
+    await stage.admin('POST', '/accounts/thin/adjust', { usd: '-1.5', reason: 'a correction' })
+    const alerts = async () => (await stage.admin('GET', '/accounts/thin')).json.data.alerts
+    await expect
+      .poll(async () => (await alerts())[0]?.kind, { timeout: 15_000 })
+      .toBe('balance.low')
+    await on('/console/accounts/thin/overview', async (page) => {
+      const panel = page.locator('section', { has: page.locator('h2:text-is("Alerts")') })
+      await panel.getByText('Low balance').waitFor()
+      await panel.getByRole('button', { name: 'Mute a day' }).click()
+      await panel.getByText('silent until').waitFor()
     })
   })
 })
@@ -190,7 +345,7 @@ describe.skipIf(!hasBrowser)('a price list', () => {
       const file = { name: 'list.json', mimeType: 'application/json', buffer: Buffer.from(list) }
       await page.locator('input[type=file]').setInputFiles(file)
       await page.getByRole('button', { name: 'Compare' }).click()
-      await page.getByText('1 rows of the vendor acme').waitFor()
+      await page.getByText('1 row of the vendor acme').waitFor()
       await page.getByText('This list has no price that could be taken over.').waitFor()
       expect(await page.getByText('up to date').count()).toBe(0)
     })

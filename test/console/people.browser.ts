@@ -1,37 +1,23 @@
 /** Tokens are made and ended, and members invited, in the forms of the console. */
-import { afterAll, beforeAll, expect, it } from 'vitest'
-import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
-import {
-  hasBrowser,
-  overflowOf,
-  settled,
-  shoot,
-  TOKEN,
-  violationsOf,
-  Visitors,
-} from './_browser.ts'
+import { expect, it } from 'vitest'
+import { createTestGateway, MOCK_CONFIG } from '../_setup.ts'
+import { browsed, hasBrowser, overflowOf, settled, shoot, TOKEN, violationsOf } from './_browser.ts'
 
-let gateway: TestGateway
-let visitors: Visitors
-
-beforeAll(async () => {
-  if (!hasBrowser) return
-  gateway = await createTestGateway({ ...MOCK_CONFIG, admin: { token: TOKEN } })
-  visitors = await Visitors.open(gateway.url)
-})
-afterAll(async () => {
-  if (!hasBrowser) return
-  await visitors[Symbol.asyncDispose]()
-  await gateway.close()
-})
+const both = browsed(() => createTestGateway({ ...MOCK_CONFIG, admin: { token: TOKEN } }))
 
 it('a token is made and ended, and a member is invited', async (context) => {
   if (!hasBrowser) context.skip()
+  const { gateway, visitors } = both
   const { page, faults } = await visitors.page()
   await page.goto('/console/settings/people')
   await settled(page)
   const tokens = page.locator('form').first()
   await tokens.getByLabel('Name').fill('ci')
+  await tokens.getByText('Show as YAML and curl').click()
+  expect(await tokens.locator('pre').allInnerTexts()).toEqual([
+    'admin:\n  tokens:\n    - name: ci\n      role: viewer\n      token: "${SLUICEGATE_TOKEN}"',
+    expect.stringContaining('-d \'{"name":"ci","role":"viewer"}\''),
+  ])
   await tokens.getByRole('button', { name: 'Make token' }).click()
   const secret = (await page.getByText(/^sat-sluice-\w{46}$/).textContent())!
   const status = async () => (await gateway.ask('GET', '/admin/status', { key: secret })).status
@@ -43,7 +29,10 @@ it('a token is made and ended, and a member is invited', async (context) => {
   expect(await status()).toBe(401)
   const members = page.locator('form', { has: page.getByLabel("Member's name") })
   await members.getByLabel('Account', { exact: true }).fill('acme')
+  await members.getByRole('option', { name: 'acme' }).click()
   await members.getByLabel("Member's name").fill('Ada')
+  await members.getByText('Show as curl').click()
+  expect(await members.locator('pre').innerText()).toContain('"account":"acme","name":"Ada"')
   await members.getByRole('button', { name: 'Invite' }).click()
   const link = (await page.getByText(/\/me#invite=once\./).textContent())!
   await page.getByRole('row', { name: /^Ada / }).waitFor()

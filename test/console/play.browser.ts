@@ -69,6 +69,73 @@ describe.skipIf(!hasBrowser)('the playground', { concurrent: true }, () => {
   )
 
   it.each([
+    ['light', 1440],
+    ['dark', 360],
+  ] as const)('compares two models over two turns, %s at %i px', async (theme, width) => {
+    const { page, faults } = await open('mock/echo', { theme, width })
+    await page.getByLabel('Compare with').fill('large')
+    await page.getByRole('option', { name: 'mock/large' }).waitFor()
+    await page.keyboard.press('Enter')
+    for (const [turn, text] of ['Hello', 'And again'].entries()) {
+      await page.getByLabel('Message').fill(text)
+      await page.getByRole('button', { name: 'Send 2 calls' }).click()
+      await expect.poll(() => page.getByText(/^done ·/).count()).toBe(2)
+      await expect.poll(() => page.locator('.lane .turns li').count()).toBe(turn * 4 + 2)
+    }
+    expect(await page.locator('.lane .said').allInnerTexts()).toHaveLength(8)
+    const rows = page.locator('.bench table tbody tr')
+    expect(await rows.count()).toBe(2)
+    expect(await page.getByText('cheapest').count()).toBe(1)
+    expect(await page.getByText('fastest').count()).toBe(1)
+    // The cost of each is that of its call.
+    const { json } = await stage.admin('GET', `/requests?model=mock/large&limit=1`)
+    await expect(rows.nth(1).innerText()).resolves.toContain(exact(json.data[0].cost_usd))
+    await settled(page)
+    await shoot(page, `${theme}/${width}/play-compare`)
+    expect([await violationsOf(page), await overflowOf(page), faults]).toEqual([[], 0, []])
+    await page.context().close()
+  })
+
+  it('compares two keys, whose policies differ', async () => {
+    const { page, faults } = await open('mock/echo')
+    await page.getByLabel('Compare as').fill(places.KEY!)
+    await page.getByRole('option').first().waitFor()
+    await page.keyboard.press('Enter')
+    await page.getByLabel('Message').fill('Tell me about project heron')
+    await page.keyboard.press('Control+Enter')
+    await page.getByText('The policy of the key ended this answer.').waitFor()
+    await expect.poll(() => page.getByText(/^done ·/).count()).toBe(2)
+    await shoot(page, 'light/1440/play-compare-keys')
+    expect([await violationsOf(page), faults]).toEqual([[], []])
+    await page.context().close()
+  })
+
+  it('sends a kept call again, with every member of its body', async () => {
+    const content = 'What do you sell in winter?'
+    const body = { model: 'mock/echo', temperature: 0.5, seed: 7, stop: ['x'] }
+    const messages = [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content },
+    ]
+    const desk = await stage.gateway.newKey({ account: 'kiosk', logContent: true })
+    await stage.gateway.chat({ ...body, messages }, { key: desk.secret })
+    const { page, faults } = await stage.page()
+    await page.goto(`/console/requests?key=${desk.id}`)
+    await page.locator('tbody .row-link').click()
+    await page.getByRole('link', { name: 'Open in Playground' }).click()
+    await page.getByLabel('Message').waitFor()
+    expect(await page.getByLabel('Message').inputValue()).toBe(content)
+    const sent = page.waitForRequest((request) => request.url().endsWith('/v1/chat/completions'))
+    await page.locator('[type=submit]:focus').waitFor()
+    await page.keyboard.press('Enter')
+    expect((await sent).postDataJSON()).toEqual({ ...body, messages })
+    await page.getByText(/^done ·/).waitFor()
+    await shoot(page, 'light/1440/play-resent')
+    expect(faults).toEqual([])
+    await page.context().close()
+  })
+
+  it.each([
     ['mock/image', 'Prompt', '.pictures img'],
     ['mock/speech', 'Text to be said', 'audio'],
     ['mock/embedding', 'Text', '.answer pre'],

@@ -76,8 +76,9 @@ describe.skipIf(!hasBrowser)('usage', () => {
     await page.goto('/console/usage?group=account&from=-30d')
     await settled(page)
     const row = page.locator('tbody tr', { hasText: 'weir' })
-    expect(await row.locator('td').nth(1).locator('a').getAttribute('href')).toBe(
-      '/console/requests?from=-30d&account=weir',
+    // The range as it was counted, in whole days, and the calls that the ledger has charged.
+    expect(await row.locator('td').nth(1).locator('a').getAttribute('href')).toMatch(
+      /^\/console\/requests\?from=\d{4}-\d\d-\d\dT00.*&to=.*&account=weir&charged=true$/,
     )
     await row.locator('.row-link').click()
     await expect.poll(() => page.url()).toMatch(/account=weir&group=key|group=key&.*account=weir/)
@@ -91,35 +92,41 @@ describe.skipIf(!hasBrowser)('overview', () => {
     await change(page, '/admin/overview', ({ data }) => ({
       data: {
         ...data,
-        books: { ok: false, outbox: 3, oldest_ms: 70_000 },
-        usage: { agrees: false, as_of: data.as_of, differences: 2, indexed: 1 },
-        deployments: [
+        incidents: [
           {
-            deployment: 'mock/echo',
-            model: 'mock/echo',
-            state: 'cooldown',
+            id: 'model:mock/echo',
+            kind: 'model.down',
+            harm: 'errors',
+            object: { kind: 'model', id: 'mock/echo', name: 'mock/echo' },
+            cause: 'rate_limit',
+            class: null,
             since: data.as_of,
-            rests_until: null,
-            last_failure: 'rate_limit',
+            last_success: null,
+            calls: { value: 3, of: 4, list: 'requests', where: { model: 'mock/echo' } },
+            parts: [],
+            act: 'test',
+            page: 'operate/alerts',
           },
         ],
+        incidents_total: 1,
       },
     }))
     await page.goto('/console')
     await settled(page)
     const text = await page.locator('main').innerText()
-    expect(text).toContain('mock/echo is left out after rate_limit')
-    expect(text).toContain('The ledger cannot book')
-    expect(text).toContain('usage differs from the ledger in 2 places')
+    expect(text).toContain('mock/echo')
+    expect(text).toContain('rate_limit')
+    expect(text).toContain('3 of 4')
+    expect(text).not.toContain('Nothing needs attention')
     await page.context().close()
   })
 
-  it('says what an empty gateway needs', async () => {
+  it('leads to the guided start where no vendor is set up', async () => {
     const { page } = await stage.page()
-    await change(page, '/admin/overview', ({ data }) => ({ data: { ...data, hours: [] } }))
     await page.goto('/console')
     await settled(page)
-    expect(await page.locator('.steps').innerText()).toContain('Make a call')
+    await page.getByText('Begin with its key').click()
+    await expect.poll(() => new URL(page.url()).pathname).toBe('/console/start')
     await page.context().close()
   })
 })

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { hello, MOCK_CONFIG } from '../_setup.ts'
 import { BRIDGE, pages } from '../search/_setup.ts'
 import { json, startUpstream, type FakeUpstream } from '../upstream.ts'
-import { hasBrowser, settled, Stage } from './_browser.ts'
+import { hasBrowser, settled, shoot, Stage } from './_browser.ts'
 
 let stage: Stage
 let page: Page
@@ -59,7 +59,7 @@ describe.skipIf(!hasBrowser)('the sheet of a call', () => {
     const { ledger } = (await stage.admin('GET', `/requests/${id}`)).json.data
     const sheet = await sheetOf(id)
     expect(sheet).toContain(`Row ${ledger.seq} of the ledger says the same.`)
-    expect(sheet).toMatch(/key\.cap\.month\s+– of 2\.50/)
+    expect(sheet).toMatch(/USD a month of the key\s+at most 2\.50/)
     expect(sheet).not.toContain('The request log has lost this call')
   })
 
@@ -71,8 +71,23 @@ describe.skipIf(!hasBrowser)('the sheet of a call', () => {
     })
     const sheet = await sheetOf(String(headers['x-request-id']))
     expect(sheet).toMatch(/search web: ok/)
-    expect(sheet).toMatch(/gone\/m, overloaded\s+status 503: The model sleeps/)
-    expect(sheet).toMatch(/mock\/echo, ok/)
+    expect(sheet).toMatch(/gone\/m, no capacity\s+status 503: The model sleeps/)
+    expect(sheet).toMatch(/mock\/echo, answered/)
+  })
+
+  it('shows the bill line by line, and what was refunded of it', async () => {
+    const id = await called()
+    const path = `/requests/${id}`
+    await expect.poll(async () => (await stage.admin('GET', path)).json.data.bill).toBeTruthy()
+    const { bill } = (await stage.admin('GET', path)).json.data
+    const sheet = await sheetOf(id)
+    const [{ quantity }] = bill.lines
+    expect(sheet).toMatch(
+      new RegExp(`prompt ${quantity} × \\$0\\.000001\\s+\\$0\\.00000${quantity}`),
+    )
+    await shoot(page, 'light/1440/request-bill')
+    await stage.admin('POST', `${path}/refund`, { reason: 'cut off' })
+    expect(await sheetOf(id)).toMatch(/Refunded: cut off\s+−\$0\.000009/)
   })
 
   it('comes from the ledger where the log has lost the call', async () => {

@@ -92,7 +92,7 @@ describe('the page', () => {
     const paths = new Set([...shell.matchAll(/"(\/console\/a\/[^"]+)"/g)].map(([, path]) => path!))
     const sizes = await Promise.all(
       [...paths]
-        .filter((path) => !path.includes('uplot'))
+        .filter((path) => !/uplot|markdown-it/.test(path))
         .map(async (path) => {
           const { headers } = await get(path, { 'accept-encoding': 'br' }, 'HEAD')
           return Number(headers['content-length'])

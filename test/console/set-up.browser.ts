@@ -1,72 +1,100 @@
-/** Vendors and models are set up, tested and removed in the forms of the console. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+/** Vendors and models are set up, tested, changed and removed in the console. */
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
-import { createTestGateway, type TestGateway } from '../_setup.ts'
+import { createTestGateway } from '../_setup.ts'
 import { configuration, PLANTED, vendor } from '../gateway/_managed.ts'
-import {
-  hasBrowser,
-  overflowOf,
-  settled,
-  shoot,
-  TOKEN,
-  violationsOf,
-  Visitors,
-} from './_browser.ts'
+import { browsed, hasBrowser, overflowOf, settled, shoot, TOKEN, violationsOf } from './_browser.ts'
 
-let gateway: TestGateway
-let visitors: Visitors
-const cwd = mkdtempSync(join(tmpdir(), 'console-'))
-
-beforeAll(async () => {
-  if (!hasBrowser) return
+const both = browsed(async (cwd) => {
   const config = JSON.stringify(configuration({ admin: { token: TOKEN } }))
   writeFileSync(join(cwd, 'gateway.config.json'), config)
-  gateway = await createTestGateway(await loadConfig({ cwd, env: {} }), cwd)
-  visitors = await Visitors.open(gateway.url)
-})
-afterAll(async () => {
-  if (hasBrowser) {
-    await visitors[Symbol.asyncDispose]()
-    await gateway.close()
-  }
-  rmSync(cwd, { recursive: true, force: true })
+  return createTestGateway(await loadConfig({ cwd, env: {} }), cwd)
 })
 
-it('a vendor with its key and a model are added, tested and removed', async (context) => {
+it('a vendor with its key and two models are added, tested, changed and removed', async (context) => {
   if (!hasBrowser) context.skip()
   const upstream = await vendor()
+  const { gateway, visitors } = both
   const { page, faults } = await visitors.page()
-  await page.goto('/console/settings/set-up')
+  const statusOf = async (model: string) =>
+    (await gateway.chat({ model, messages: [{ role: 'user', content: 'hi' }] })).status
+  await page.goto('/console/models/vendors')
   await settled(page)
-  const form = page.locator('form').first()
-  await form.getByLabel('Vendor or plugin').selectOption('openai-compatible')
-  await form.getByLabel('Name').fill('acme')
-  await form.getByLabel('Address').fill(`${upstream.url}/v1`)
-  await form.getByLabel('API key').fill(PLANTED)
-  await form.getByRole('button', { name: 'Test' }).click()
-  await page.getByText(/answered in \d+ ms, 2 models/).waitFor()
-  await form.getByRole('button', { name: 'Add' }).click()
-  await page.getByRole('rowheader', { name: 'acme', exact: true }).waitFor()
-  const second = page.locator('form').nth(1)
-  await second.getByLabel('Id').fill('acme/one')
-  await second.getByLabel('Price of a token of the prompt').fill('0.000001')
-  await second.getByLabel('Price of a token of the answer').fill('0.000002')
-  await second.getByRole('button', { name: 'Add' }).click()
-  const row = page.getByRole('row', { name: /acme\/one/ })
-  await row.getByRole('button', { name: 'Test' }).click()
-  await row.getByText(/answered in \d+ ms/).waitFor()
-  const chat = { model: 'acme/one', messages: [{ role: 'user', content: 'hi' }] }
-  expect((await gateway.chat(chat)).status).toBe(200)
-  await shoot(page, 'set-up')
+
+  await page.getByRole('button', { name: 'Add a vendor' }).click()
+  const dialog = page.locator('dialog')
+  await dialog.getByLabel('Search vendors').fill('openai-compatible')
+  await page.keyboard.press('Enter')
+  await dialog.getByLabel('Address').fill(`${upstream.url}/v1`)
+  await dialog.getByLabel('API key').fill(PLANTED)
+  await dialog.getByText('More', { exact: true }).click()
+  await dialog.getByLabel('Name').fill('acme')
+  await dialog.getByRole('button', { name: 'Continue' }).click()
+  await dialog.getByText('answered with 2 models').waitFor()
+  await dialog.getByRole('checkbox', { name: /^one/ }).check()
+  await dialog.getByLabel('of the prompt').fill('1')
+  await dialog.getByLabel('of the answer').fill('2.5')
+  await dialog.getByText('Show as YAML and curl').click()
+  await dialog.locator('pre').nth(1).waitFor()
+  const shown = (await dialog.locator('pre').allInnerTexts()).join('\n')
+  expect(shown).toContain('apiKey: "${ACME_API_KEY}"')
+  expect(shown).toContain(`"apiKey":"'"$ACME_API_KEY"'"`)
+  expect(shown).toContain('completion: "0.0000025"')
+  expect(shown).not.toContain(PLANTED)
+  await shoot(page, 'vendor-models')
+  await dialog.getByRole('button', { name: 'Serve them' }).click()
+  await dialog.waitFor({ state: 'detached' })
+  expect(await statusOf('acme/one')).toBe(200)
+
+  await page.getByRole('link', { name: 'acme', exact: true }).click()
+  await dialog.getByRole('button', { name: 'Test' }).click()
+  await dialog.getByText(/answered in \d+ ms, 2 models/).waitFor()
+  await dialog.getByRole('button', { name: 'Ask the vendor' }).click()
+  await dialog.getByText('Served 1').waitFor()
+  await shoot(page, 'vendor')
+  expect(await violationsOf(page)).toEqual([])
+  await page.keyboard.press('Escape')
+
+  await page.goto('/console/models')
+  await page.getByRole('button', { name: 'Add a model' }).click()
+  await dialog.getByLabel('Id').fill('house/fast')
+  await dialog.getByRole('button', { name: 'Add a deployment' }).click()
+  await dialog.getByLabel('Vendor').fill('acme')
+  await dialog.getByLabel('Its name there').fill('two')
+  await dialog.getByLabel('Other names').fill('fast')
+  await dialog.getByLabel('Of the prompt').fill('nothing')
+  await dialog.getByRole('button', { name: 'Check' }).click()
+  await dialog.locator('.field.wrong .error').first().waitFor()
+  await dialog.getByLabel('Of the prompt').fill('0.4')
+  await dialog.getByLabel('Of the answer').fill('1.6')
+  await dialog.getByRole('button', { name: 'Check' }).click()
+  await dialog.getByText('added: house/fast').waitFor()
+  await shoot(page, 'model-form')
   expect(await violationsOf(page)).toEqual([])
   expect(await overflowOf(page)).toBe(0)
+  await dialog.getByRole('button', { name: 'Serve and test' }).click()
+  await page.getByText(/house\/fast answered in \d+ ms/).waitFor()
+  expect(await statusOf('fast')).toBe(200)
+
+  await page.getByRole('link', { name: 'house/fast' }).click()
+  await dialog.getByRole('button', { name: 'Edit' }).click()
+  await page.getByLabel('Other names').fill('fast quick')
+  await page.getByRole('button', { name: 'Save and test' }).click()
+  await expect.poll(() => statusOf('quick')).toBe(200)
+
+  await page.goto('/console/models/vendors?open=acme')
+  await dialog.getByRole('button', { name: 'Remove' }).click()
+  await page.getByText('These go with it').waitFor()
+  await page
+    .getByRole('dialog', { name: /^Remove acme/ })
+    .getByRole('button', { name: 'Remove' })
+    .click()
+  await expect.poll(() => page.locator('dialog').count()).toBe(0)
+  expect([await statusOf('acme/one'), await statusOf('fast')]).toEqual([404, 404])
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await expect.poll(() => statusOf('fast')).toBe(200)
   expect(await page.content()).not.toContain(PLANTED)
-  await row.getByRole('button', { name: 'Remove' }).click()
-  await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click()
-  await row.waitFor({ state: 'detached' })
-  expect((await gateway.chat(chat)).status).toBe(404)
   expect(faults).toEqual([])
 })

@@ -8,7 +8,7 @@ import { Demo } from './_demo.ts'
 
 const FOLDER = resolve(import.meta.dirname, '../../docs/console')
 const MOST_BYTES = 1_000_000
-const QUALITY = 0.8
+const QUALITY = 0.6
 
 /** One picture: its name, its address, and what is done before it is taken. */
 interface Shot {

@@ -8,6 +8,8 @@ import { sumOf, usageTable } from '../../src/console/screens/usage-rows.ts'
 const NOTHING: UsageTotals = {
   calls: 0,
   cost_usd: '0',
+  promotional_usd: '0',
+  refunded_usd: '0',
   prompt_tokens: null,
   cached_tokens: null,
   cache_write_tokens: null,
@@ -100,6 +102,16 @@ describe('the table of usage', () => {
     expect(times.map((at) => new Date(at * 1000).toISOString().slice(0, 10))).toEqual(DAYS)
   })
 
+  it('has the days of a time zone, also that of a change of its clocks', () => {
+    const range = { from: '2026-10-24T00:00:00+02:00', to: '2026-10-27T00:00:00+01:00' }
+    const times = usageTable(
+      { ...answerOf([], []), range, time_zone: 'Europe/Berlin' },
+      'calls',
+    ).times
+    const days = times.map((at) => new Date(at * 1000).toISOString().slice(0, 10))
+    expect(days).toEqual(['2026-10-24', '2026-10-25', '2026-10-26'])
+  })
+
   it('has a step for each month', () => {
     const answer = { ...answerOf([], []), rollup: 'month' as const }
     const range = { from: '2026-01-01T00:00:00Z', to: '2026-04-01T00:00:00Z' }
@@ -114,6 +126,7 @@ function answerOf(data: readonly UsageCell[], other: readonly UsageCell[]): Usag
     totals: NOTHING,
     rollup: 'day',
     range: { from: `${DAYS[0]}T00:00:00Z`, to: '2026-11-02T00:00:00Z' },
+    time_zone: 'UTC',
     partial: { from: null },
     indexed: 1,
     ledger: { agrees: true, as_of: '', cost_usd: '0', differences: [] },

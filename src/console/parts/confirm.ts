@@ -10,12 +10,14 @@ import { Failure } from './states.ts'
 /**
  * A question with one action.
  * @param typed text that the reader has to type first
+ * @param reason a reason that the reader may change; with it the dialog asks for one
  * @param act the action; its error stays in the dialog
  */
 export function Confirm({
   title,
   verb,
   typed,
+  reason,
   danger = true,
   act,
   onClose,
@@ -24,12 +26,14 @@ export function Confirm({
   readonly title: string
   readonly verb: string
   readonly typed?: string
+  readonly reason?: string
   readonly danger?: boolean
-  readonly act: () => Promise<void>
+  readonly act: (reason: string) => Promise<void>
   readonly onClose: () => void
   readonly children?: Content
 }) {
   const [text, setText] = useState('')
+  const [why, setWhy] = useState(reason ?? '')
   const [missing, setMissing] = useState(false)
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState<ApiError>()
@@ -37,10 +41,11 @@ export function Confirm({
     event.preventDefault()
     if (busy) return
     if (typed !== undefined && text.trim() !== typed) return setMissing(true)
+    if (reason !== undefined && why.trim() === '') return setMissing(true)
     setBusy(true)
     setError(undefined)
     try {
-      await act()
+      await act(why.trim())
     } catch (thrown) {
       setError(toApiError(thrown))
       setBusy(false)
@@ -57,6 +62,10 @@ export function Confirm({
           onInput=${setText}
           error=${missing && text.trim() !== typed ? `This is not ${typed}.` : undefined}
         />`
+      }
+      ${
+        reason !== undefined &&
+        html`<${TextField} label="Reason" value=${why} onInput=${setWhy} autofocus error=${missing && why.trim() === '' ? 'It needs a reason.' : undefined} />`
       }
       ${error && html`<${Failure} error=${error} />`}
       <div class="actions">

@@ -1,11 +1,15 @@
 /** Two operators changed one object: three versions of each member, and what both of them wanted. */
 import { useState } from 'preact/hooks'
+import type { KeyRow } from '../answers.ts'
 import { call, toApiError } from '../api.ts'
-import { html } from '../html.ts'
-import { changesBetween, shortJson, type Change } from './diff.ts'
-import { useSubmission, type Submission } from './form.ts'
+import { html, type Content } from '../html.ts'
+import { changesBetween, Diff, shortJson, type Change } from './diff.ts'
+import type { Asked } from './as-text.ts'
+import { FormEnd, send, useSubmission, type Submission } from './form.ts'
 import { Heads } from './heads.ts'
+import { Dialog } from './sheet.ts'
 import { Notice } from './states.ts'
+import { toast } from './toast.ts'
 
 type Members = Readonly<Record<string, unknown>>
 
@@ -19,10 +23,34 @@ export function merged(saved: Members, theirs: Members, mine: Members): Members 
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined))
 }
 
+/** Says that members of an object were changed, with a button that gives them their former values. */
+export function offerUndo(
+  path: string,
+  former: Members,
+  { revision }: { readonly revision?: string | number },
+): void {
+  toast('Saved', () => call('PATCH', path, { body: former, revision: revision ?? null }))
+}
+
+/** Members as a seed has them: without those that are not set, and without a note, which it has none of. */
+export function seedOf(members: Members): Members {
+  return Object.fromEntries(
+    Object.entries(members).filter(
+      ([name, value]) => value !== null && value !== false && name !== 'note',
+    ),
+  )
+}
+
+/** Settings of a key as a seed has them. */
+export function keySeed({ id, account_id }: KeyRow, settings: Members): Members {
+  const key = { id, secret: '${GATEWAY_KEY}', ...seedOf(settings) }
+  return { seed: { accounts: [{ id: account_id, name: account_id, keys: [key] }] } }
+}
+
 interface Changing {
   readonly form: Submission
+  readonly asked: Asked
   readonly changes: readonly Change[]
-  /** Set once another operator's change came first. */
   readonly versions: Versions | undefined
 }
 
@@ -55,12 +83,19 @@ export function useChange(
     )
   const saved = settingsOf(row)
   const changes = changesBetween(saved, wanted)
+  const body = Object.fromEntries(changes.map(({ member, to }) => [member, to]))
+  const { revision = null } = (theirs ?? row) as { readonly revision?: number | string }
+  const asked = { method: 'PATCH', path, body, revision }
   const form = useSubmission(async () => {
     if (changes.length === 0) return onDone()
-    const body = Object.fromEntries(changes.map(({ member, to }) => [member, to]))
-    const { revision = null } = (theirs ?? row) as { readonly revision?: number | string }
     try {
-      await call('PATCH', path, { body, revision })
+      const { data } = await send<{ data: { revision?: string } }>(asked)
+      const before = settingsOf(theirs ?? row)
+      offerUndo(
+        path,
+        Object.fromEntries(Object.keys(body).map((name) => [name, before[name]])),
+        data,
+      )
     } catch (thrown) {
       const error = toApiError(thrown)
       if (error.status !== 412) throw error
@@ -69,7 +104,34 @@ export function useChange(
     onDone()
   })
   const versions = theirs && { saved, theirs: settingsOf(theirs), mine: wanted }
-  return { form, changes, versions }
+  return { form, asked, changes, versions }
+}
+
+/** A dialog of fields, with what will change, and with the versions where another operator's change came first. */
+export function ChangeDialog({
+  title,
+  right,
+  changing: { form, asked, changes, versions },
+  entry,
+  onClose,
+  children,
+}: {
+  readonly title: Content
+  readonly right: 'keys' | 'money'
+  readonly changing: Changing
+  /** What the configuration would say. */
+  readonly entry?: object
+  readonly onClose: () => void
+  readonly children: Content
+}) {
+  return html`<${Dialog} title=${title} wide onClose=${onClose}>
+    <form class="form" onSubmit=${form.submit}>
+      ${children}
+      <section><h3>What will change</h3><${Diff} changes=${changes} none="Nothing yet." /></section>
+      ${versions && html`<${Conflict} ...${versions} />`}
+      <${FormEnd} form=${form} verb=${versions ? 'Apply mine on top' : 'Save'} right=${right} onClose=${onClose} asked=${asked} entry=${entry} />
+    </form>
+  <//>`
 }
 
 export function Conflict({ saved, theirs, mine }: Versions) {

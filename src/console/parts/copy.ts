@@ -12,6 +12,30 @@ export async function copyText(text: string, what = 'Copied'): Promise<void> {
   }
 }
 
+/** Amounts and moments in what is selected are copied as plain decimals and ISO 8601, with all digits. */
+export function copyExactly(event: ClipboardEvent): void {
+  const selection = getSelection()
+  if (!selection || selection.isCollapsed || !event.clipboardData) return
+  const range = selection.getRangeAt(0)
+  const around = range.commonAncestorContainer
+  const inside = (around instanceof Element ? around : around.parentElement)?.closest(EXACT)
+  const copied = document.createElement('div')
+  copied.className = 'hidden'
+  copied.append(inside ? inside.cloneNode(true) : range.cloneContents())
+  const exact = copied.querySelectorAll(EXACT)
+  if (exact.length === 0) return
+  for (const one of exact) {
+    one.textContent = one.getAttribute('value') ?? one.getAttribute('datetime')
+  }
+  // Cells have tabs between them only as far as the page has a place for them.
+  document.body.append(copied)
+  event.clipboardData.setData('text/plain', copied.innerText)
+  copied.remove()
+  event.preventDefault()
+}
+
+const EXACT = 'data[value], time[datetime]'
+
 export function Copy({ text, label = 'Copy' }: { readonly text: string; readonly label?: string }) {
   return html`<button type="button" class="button quiet" onClick=${() => copyText(text)}>
     ${label}

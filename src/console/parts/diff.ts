@@ -1,4 +1,5 @@
 /** The changes of an object, member by member. */
+import { MISSING } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { Heads } from './heads.ts'
 
@@ -45,6 +46,6 @@ export function changesBetween(
 }
 
 export function shortJson(value: unknown): string {
-  if (value === undefined || value === null) return '–'
+  if (value === undefined || value === null) return MISSING
   return typeof value === 'string' ? value : JSON.stringify(value)
 }

@@ -1,5 +1,15 @@
 /** Figures and facts: a list of terms, and tiles. */
-import { exactMoney, momentTitle, moment, money } from '../format.ts'
+import {
+  MISSING,
+  columnMoney,
+  day,
+  exactMoney,
+  hour,
+  momentTitle,
+  moment,
+  money,
+  plainDecimal,
+} from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { preferences } from '../state.ts'
 
@@ -15,15 +25,17 @@ export function Facts({ facts }: { readonly facts: readonly (readonly [string, C
   </dl>`
 }
 
-/** One large figure. `href` leads to what it counts. */
+/** One large figure. `href` leads to what it counts, and `counted` is the length of the list there. */
 export function Tile({
   label,
   href,
+  counted,
   note,
   children,
 }: {
   readonly label: string
   readonly href?: string
+  readonly counted?: number | null | undefined
   readonly note?: Content
   readonly children?: Content
 }) {
@@ -31,44 +43,51 @@ export function Tile({
     <span class="tile-figure">${children}</span>
     <span class="tile-note">${note ?? ''}</span>`
   return href
-    ? html`<a class="tile" href=${href}>${inside}</a>`
+    ? html`<a class="tile" href=${href} data-figure=${counted ?? undefined}>${inside}</a>`
     : html`<div class="tile">${inside}</div>`
 }
 
-/** An amount as in tables, exact on hovering; with `exact` all decimals at once. */
+/** An amount, exact on hovering and when it is copied; with `exact` all decimals at once, with `decimals` as many as its column has. */
 export function Money({
   usd,
   exact = false,
+  decimals,
   balance = false,
   estimated = false,
 }: {
   readonly usd: string | null | undefined
   readonly exact?: boolean
-  /** Whether it is red below zero. */
+  readonly decimals?: number | undefined
+  /** Whether it is what is left: red below zero, rounded down. */
   readonly balance?: boolean
   readonly estimated?: boolean
 }) {
   const all = exactMoney(usd)
-  return html`<span
+  const text =
+    decimals !== undefined ? columnMoney(usd, decimals, balance) : exact ? all : money(usd, balance)
+  return html`<data
+    value=${usd === null || usd === undefined ? undefined : plainDecimal(usd)}
     class=${balance && isNegative(usd) ? 'number bad' : 'number'}
     title=${estimated ? `${all}\nestimated` : all}
-    >${estimated ? '≈ ' : ''}${exact ? all : money(usd)}</span
+    >${estimated ? '≈ ' : ''}${text}</data
   >`
 }
 
-/** A moment in the reader's zone; with the day if not today. @param short shows only the day, for another day */
+/** A moment in the reader's zone; with the day if not today. @param short shows only the day @param isHour shows the hour that begins then */
 export function Time({
   at,
   short = false,
+  isHour = false,
 }: {
   readonly at: string | null | undefined
   readonly short?: boolean
+  readonly isHour?: boolean
 }) {
   const { zone } = preferences.value
-  if (!at) return html`<span class="muted">–</span>`
-  const text = moment(at, zone, Date.now())
+  if (!at) return html`<span class="muted">${MISSING}</span>`
+  const text = short ? day(at, zone) : (isHour ? hour : moment)(at, zone, Date.now())
   return html`<time class="number" datetime=${at} title=${momentTitle(at, zone)}
-    >${short ? text.split(' ')[0] : text}</time
+    >${text}</time
   >`
 }
 

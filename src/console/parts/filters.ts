@@ -4,6 +4,8 @@ import { html } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { place, setQuery } from '../state.ts'
 import { Button } from './button.ts'
+import { Choose } from './choose.ts'
+import type { Found } from '../../server/admin/resources/overview.ts'
 
 export interface Filter {
   readonly name: string
@@ -11,6 +13,8 @@ export interface Filter {
   /** Values to choose from; without them any text. */
   readonly values?: readonly string[]
   readonly placeholder?: string
+  /** The kind of things to choose from, where there are very many. */
+  readonly chooses?: Found['kind']
 }
 
 export function Filters({ filters }: { readonly filters: readonly Filter[] }) {
@@ -87,6 +91,12 @@ function NewFilter({
     if (!values.includes(text)) setQuery({ [name]: [...values, text] })
     onDone()
   }
+  const take = (id: string) => {
+    if (id === '') return
+    const values = place.value.query.getAll(name)
+    if (!values.includes(id)) setQuery({ [name]: [...values, id] })
+    onDone()
+  }
   const leave = (event: KeyboardEvent) => {
     if (event.key !== 'Escape') return
     event.stopPropagation()
@@ -117,7 +127,9 @@ function NewFilter({
                 html`<option key=${one} value=${one} selected=${one === value}>${one}</option>`,
             )}
           </select>`
-        : html`<input
+        : filter.chooses
+          ? html`<${Choose} key=${name} kind=${filter.chooses} label=${filter.label} value=${value} onChoose=${take} />`
+          : html`<input
             type="text"
             aria-label=${filter.label}
             placeholder=${filter.placeholder ?? 'value'}

@@ -1,7 +1,7 @@
 /** The head of a small table. */
 import { html, type Content } from '../html.ts'
 
-/** Names of columns; those in `end` are of numbers, which stand at the end of their column. */
+/** Names of columns, without one that of their acts; those in `end` are of numbers, which stand at the end of their column. */
 export function Heads({
   names,
   end = [],
@@ -13,8 +13,8 @@ export function Heads({
     <tr>
       ${names.map(
         (name, place) =>
-          html`<th key=${place} scope="col" class=${end.includes(name as string) ? 'end' : ''}>
-            ${name}
+          html`<th key=${place} scope="col" class=${name === '' || name === 'Acts' || end.includes(name as string) ? 'end' : ''}>
+            ${name === '' ? 'Acts' : name}
           </th>`,
       )}
     </tr>

@@ -38,3 +38,9 @@ export const LazyPlot = lazy<PlotProps>(
   async () => (await import('./plot.ts')).Plot,
   () => html`<div class="plot-frame"><div class="plot"></div></div>`,
 )
+
+/** The page of the manual that is open. */
+export const LazyHelp = lazy(
+  async () => (await import('./help.ts')).Help,
+  () => null,
+)

@@ -1,34 +1,32 @@
 /** Limits with their use, the fields that set them, and what raises one or sets its count back. */
 import { useState } from 'preact/hooks'
-import { call } from '../api.ts'
-import { count, money, ratio } from '../format.ts'
+import { count, minuteIn, money, ratio } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { allows } from '../state.ts'
 import { Bar } from './bar.ts'
 import { Button } from './button.ts'
-import { SelectField, TextField, useSubmission } from './form.ts'
+import { FormEnd, RowsField, SelectField, send, TextField, useSubmission } from './form.ts'
 import { Dialog } from './sheet.ts'
-import { Failure } from './states.ts'
+import { WINDOWS } from '../text.ts'
 import type { Limit as SentLimit } from '../../server/admin/resources/limit.ts'
 import type { Read } from '../amounts.ts'
 
 type Limit = Read<SentLimit>
 
 const UNITS = { usd: 'USD', requests: 'Requests', tokens: 'Tokens', concurrent: 'Calls at once' }
-const WINDOWS = {
-  minute: 'a minute',
-  '5h': 'per 5 hours',
-  day: 'a day',
-  week: 'a week',
-  month: 'a month',
-  lifetime: 'in all',
-}
 const SOURCES: Readonly<Record<string, string>> = {
   key: 'set for this key',
   team: 'all keys of the team',
   account: 'all keys of the account',
   default: 'default',
   tier: 'free tier',
+}
+
+const OWNERS: Readonly<Record<string, string>> = {
+  key: 'of this key',
+  team: 'of its team',
+  account: 'of its account',
+  tier: 'of the free tier',
 }
 
 /** The routes of the owners whose limits may be raised and set back here, by the source of a limit. */
@@ -58,7 +56,7 @@ export function Limits({
     return html`<${Button} kind="quiet" onClick=${open('raise')}>Raise until…<//>
       <${Button} kind="quiet" onClick=${open('reset')}>Set back…<//>`
   }
-  return html`<table class="plain ruled stacked limits">
+  return html`<table class="plain ruled limits">
       <tbody>
         ${limits.map(
           (limit) => html`<tr key=${limit.limit}>
@@ -99,31 +97,29 @@ function Act({
   const [until, setUntil] = useState('')
   const [reason, setReason] = useState('')
   const isRaise = verb === 'raise'
+  const raised = {
+    value: limit.unit === 'usd' ? value.trim() : numberOf(value),
+    until: until === '' ? null : `${until}:00Z`,
+  }
+  const why = reason.trim() !== '' || !isRaise ? { reason: reason.trim() } : {}
+  const body = { ...(isRaise && raised), ...why }
+  const asked = { method: 'POST', path: `${path}/${verb}`, body }
   const form = useSubmission(async () => {
-    const raised = {
-      value: limit.unit === 'usd' ? value.trim() : numberOf(value),
-      until: until === '' ? null : `${until}:00Z`,
-    }
-    const body = { ...(isRaise && raised), ...(reason.trim() && { reason: reason.trim() }) }
-    await call('POST', `${path}/${verb}`, { body: isRaise ? body : { reason: '', ...body } })
+    await send(asked)
     onClose()
     onDone()
   })
-  const { errorFor, error } = form
+  const { errorFor } = form
   const effect = isRaise
-    ? `Until then ${nameOf(limit)} is the higher value, then ${shown(limit, limit.value)} as before.`
+    ? `${nameOf(limit)}: what you write here holds until the moment that you choose, and ${shown(limit, limit.value)} again after it.`
     : `${shown(limit, limit.used)} of ${shown(limit, limit.value)} are counted${limit.resets_at ? ` until ${inZone(limit.resets_at, zone)}` : ''}. The count begins anew now; spend and statements stay.`
   return html`<${Dialog} title=${isRaise ? 'Raise until…' : 'Set back…'} onClose=${onClose}>
     <form class="form" onSubmit=${form.submit}>
       <p>${effect}</p>
-      ${isRaise && html`<${TextField} label=${`At most, ${UNITS[limit.unit]}`} value=${value} onInput=${setValue} autofocus error=${errorFor('value')} />`}
+      ${isRaise && html`<${TextField} label=${`At most, ${UNITS[limit.unit]}`} decimal=${limit.unit === 'usd'} value=${value} onInput=${setValue} autofocus error=${errorFor('value')} />`}
       ${isRaise && html`<${TextField} label="Until (UTC)" type="datetime-local" value=${until} onInput=${setUntil} error=${errorFor('until')} />`}
       <${TextField} label="Reason" value=${reason} onInput=${setReason} error=${errorFor('reason')} />
-      ${error && !['value', 'until', 'reason'].includes(error.param ?? '') && html`<${Failure} error=${error} />`}
-      <div class="actions">
-        <${Button} kind="primary" type="submit" right="keys" busy=${form.busy}>${isRaise ? 'Raise' : 'Set back'}<//>
-        <${Button} onClick=${onClose}>Cancel<//>
-      </div>
+      <${FormEnd} form=${form} verb=${isRaise ? 'Raise' : 'Set back'} right="keys" onClose=${onClose} asked=${asked} />
     </form>
   <//>`
 }
@@ -148,30 +144,21 @@ export function LimitEditor({
   readonly none: string
   readonly errorFor: (param: string) => string | undefined
 }) {
-  const set = (at: number, change: Partial<LimitText>) =>
-    onChange(limits.map((one, n) => (n === at ? { ...one, ...change } : one)))
-  const add = () => onChange([...limits, { unit: 'usd', window: 'month', value: '', models: '' }])
-  return html`<fieldset class="form">
-    <legend>Limits</legend>
-    ${limits.length === 0 && html`<p class="help">${none}</p>`}
-    ${limits.map((limit, at) => {
-      const error = ['', '.value', '.window', '.models', '.unit']
-        .map((member) => errorFor(`limits[${at}]${member}`))
-        .find(Boolean)
-      return html`<div class="row tight" key=${at}>
-        <${SelectField} label="Of" value=${limit.unit} onChange=${(unit: LimitText['unit']) => set(at, { unit })} options=${optionsOf(UNITS)} />
-        <${TextField} label=${`At most, ${UNITS[limit.unit]}`} value=${limit.value} onInput=${(value: string) => set(at, { value })} error=${error} />
-        ${
-          limit.unit !== 'concurrent' &&
-          html`<${SelectField} label="per" value=${limit.window} onChange=${(window: LimitText['window']) => set(at, { window })} options=${optionsOf(WINDOWS)} />`
-        }
-        <${TextField} label="For models" value=${limit.models} onInput=${(models: string) => set(at, { models })} mono placeholder="all" />
-        <${Button} kind="quiet" onClick=${() => onChange(limits.filter((_, n) => n !== at))}>Remove<//>
-      </div>`
-    })}
-    <div><${Button} onClick=${add}>Add a limit<//></div>
-    ${errorFor('limits') && html`<p class="error">${errorFor('limits')}</p>`}
-  </fieldset>`
+  const fields = (limit: LimitText, set: (change: Partial<LimitText>) => void, at: number) => {
+    const error = ['', '.value', '.window', '.models', '.unit']
+      .map((member) => errorFor(`limits[${at}]${member}`))
+      .find(Boolean)
+    return html`
+      <${SelectField} label="Of" value=${limit.unit} onChange=${(unit: LimitText['unit']) => set({ unit })} options=${optionsOf(UNITS)} />
+      <${TextField} label=${`At most, ${UNITS[limit.unit]}`} decimal=${limit.unit === 'usd'} value=${limit.value} onInput=${(value: string) => set({ value })} error=${error} />
+      ${
+        limit.unit !== 'concurrent' &&
+        html`<${SelectField} label="Per" value=${limit.window} onChange=${(window: LimitText['window']) => set({ window })} options=${optionsOf(WINDOWS)} />`
+      }
+      <${TextField} label="For models" value=${limit.models} onInput=${(models: string) => set({ models })} mono placeholder="all" />`
+  }
+  const fresh: LimitText = { unit: 'usd', window: 'month', value: '', models: '' }
+  return html`<${RowsField} label="Limits" rows=${limits} onChange=${onChange} none=${none} add="Add a limit" fresh=${fresh} error=${errorFor('limits')}>${fields}<//>`
 }
 
 function optionsOf(labels: Readonly<Record<string, string>>) {
@@ -216,7 +203,20 @@ function nameOf({ unit, window, models }: Limit): string {
   return [...words, ...(models ? [`for ${models.join(', ')}`] : [])].join(' ')
 }
 
-function shown({ unit }: Limit, amount: string | number): string {
+/** The value of a limit in a sentence: `$5.00 a week of this key`. */
+export function valueOf(
+  limit: Omit<Entry, 'window'> & {
+    readonly window?: Entry['window'] | null
+    readonly source?: string
+  },
+): string {
+  const { unit, window, models, source = '' } = limit
+  const words = [unit === 'usd' ? '' : UNITS[unit].toLowerCase(), window ? WINDOWS[window] : '']
+  const scope = models ? `for ${models.join(', ')}` : ''
+  return [shown(limit, limit.value), ...words, scope, OWNERS[source]].filter(Boolean).join(' ')
+}
+
+function shown({ unit }: Pick<Limit, 'unit'>, amount: string | number): string {
   return unit === 'usd' ? money(String(amount)) : count(Number(amount))
 }
 
@@ -232,10 +232,5 @@ function barOf({ limit, value, used }: Limit): Content {
 
 /** A moment in the time zone of an account, with the name of the zone. */
 function inZone(iso: string, zone: string): string {
-  const format = new Intl.DateTimeFormat('sv-SE', {
-    timeZone: zone,
-    dateStyle: 'short',
-    timeStyle: 'short',
-  })
-  return `${format.format(new Date(iso))} ${zone}`
+  return `${minuteIn(iso, zone)} ${zone}`
 }

@@ -23,7 +23,7 @@ export interface PlotProps {
   readonly label: string
   /** Moments that are marked, seconds since epoch. */
   readonly marks?: readonly number[]
-  /** Called when the reader selects a span, in seconds since epoch; the second is the start of the last step. */
+  /** It is called when the reader selects a span, in seconds since epoch; the second is the start of the last step. */
   readonly onSelect?: (first: number, last: number) => void
   readonly height?: number
 }

@@ -1,5 +1,5 @@
 /** A secret that is shown once: with ways to use it, and a question before it is left. */
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { html, type Content } from '../html.ts'
 import { stayWhile } from '../state.ts'
 import { Button } from './button.ts'
@@ -22,7 +22,12 @@ export function SecretOnce({
   readonly children?: Content
 }) {
   const [asking, setAsking] = useState(false)
-  useEffect(() => stayWhile(() => QUESTION), [])
+  const leave = useRef(() => {})
+  useEffect(() => (leave.current = stayWhile(() => QUESTION)), [])
+  const stored = () => {
+    leave.current()
+    onStored()
+  }
   return html`<${Dialog} title=${title} wide onClose=${() => setAsking(true)}>
     ${children}
     <p>This is the only time that the key can be read. The gateway keeps a hash of it.</p>
@@ -36,12 +41,12 @@ export function SecretOnce({
         ? html`<div class="notice warn" role="alert">
             <p><strong>${QUESTION}</strong></p>
             <div class="actions">
-              <${Button} kind="primary" onClick=${onStored}>It is stored<//>
+              <${Button} kind="primary" onClick=${stored}>It is stored<//>
               <${Button} onClick=${() => setAsking(false)}>Back<//>
             </div>
           </div>`
         : html`<div class="actions">
-            <${Button} kind="primary" onClick=${() => setAsking(true)}>Done<//>
+            <${Button} kind="primary" onClick=${stored}>It is stored<//>
           </div>`
     }
   <//>`

@@ -12,21 +12,24 @@ const VARIABLE = '$API_KEY'
  * @param props.secret the key, which is shown; without it the name of a variable stands in its place
  * @param props.asKey the key whose models are asked for where none is shown
  * @param props.first whether only the command is shown
+ * @param props.model the model that they name; by default the first one
  */
 export function Snippets({
   secret,
   asKey = secret,
   first = false,
+  model: named,
 }: {
   readonly secret?: string
   readonly asKey?: string | undefined
   readonly first?: boolean
+  readonly model?: string | undefined
 }) {
   const answer = useAnswer<{
     data: readonly { readonly id: string; readonly modality?: string }[]
-  }>('/v1/models', { key: asKey })
+  }>(named ? null : '/v1/models', { key: asKey })
   if (answer.loading && !answer.data) return null
-  const model = answer.data?.data.find(({ modality }) => modality === 'chat')?.id
+  const model = named || answer.data?.data.find(({ modality }) => modality === 'chat')?.id
   const all = snippets(secret ?? VARIABLE, model ?? '…')
   return html`${(first ? all.slice(0, 1) : all).map(({ label, text }) => html`<${Code} key=${label} label=${label} text=${text} />`)}`
 }
@@ -45,8 +48,12 @@ function snippets(secret: string, model: string) {
       text: `from openai import OpenAI\n\nclient = OpenAI(base_url="${base}", api_key=${quoted})`,
     },
     {
-      label: 'Coding client',
-      text: `export OPENAI_BASE_URL=${base}\nexport OPENAI_API_KEY=${secret}\nexport ANTHROPIC_BASE_URL=${ownAddress()}\nexport ANTHROPIC_AUTH_TOKEN=${secret}`,
+      label: 'Claude Code',
+      text: `export ANTHROPIC_BASE_URL=${ownAddress()}\nexport ANTHROPIC_AUTH_TOKEN=${secret}\nexport ANTHROPIC_MODEL=${model}\nexport ANTHROPIC_DEFAULT_HAIKU_MODEL=${model}\nclaude`,
+    },
+    {
+      label: 'Codex (~/.codex/config.toml)',
+      text: `# export API_KEY=${secret}\nmodel = "${model}"\nmodel_provider = "sluicegate"\n\n[model_providers.sluicegate]\nname = "Sluicegate"\nbase_url = "${base}"\nenv_key = "API_KEY"\nwire_api = "responses"`,
     },
   ]
 }

@@ -3,7 +3,7 @@ import type { ApiError, Loaded } from '../api.ts'
 import { moment } from '../format.ts'
 import type { Looked } from '../answers.ts'
 import { html, type Content } from '../html.ts'
-import { preferences } from '../state.ts'
+import { manual, preferences } from '../state.ts'
 import { Button } from './button.ts'
 
 /** Grey bars in the final layout, shown when loading takes longer than 150 ms. */
@@ -54,7 +54,10 @@ export function Failure({
       ${error.requestId ? html` · request <code>${error.requestId}</code>` : null}
       ${kept ? ` · shown below: ${moment(kept, zone, Date.now())}` : null}
     </p>
-    ${onRetry && html`<${Button} onClick=${onRetry}>Try again<//>`}
+    <div class="actions">
+      ${onRetry && html`<${Button} onClick=${onRetry}>Try again<//>`}
+      ${/^(?!network$|page$|http_)/.test(error.code) && html`<${Button} kind="quiet" onClick=${() => (manual.value = `troubleshooting#${error.code}`)}>What this means<//>`}
+    </div>
   </div>`
 }
 

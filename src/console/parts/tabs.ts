@@ -8,13 +8,25 @@ export function Tabs({
   current,
 }: {
   readonly label: string
-  readonly tabs: readonly { readonly key: string; readonly label: Content; readonly href: string }[]
-  readonly current: string
+  readonly tabs: readonly {
+    readonly key: string
+    readonly label: Content
+    readonly href: string
+    /** What it means, for hovering and for the focus. */
+    readonly meaning?: string | undefined
+  }[]
+  /** The part that is shown, or several. */
+  readonly current: string | readonly string[]
 }) {
   return html`<nav class="tabs" aria-label=${label}>
     ${tabs.map(
-      ({ key, label, href }) =>
-        html`<a key=${key} href=${href} aria-current=${key === current ? 'page' : undefined}
+      ({ key, label, href, meaning }) =>
+        html`<a
+          key=${key}
+          href=${href}
+          title=${meaning}
+          data-meaning=${meaning}
+          aria-current=${[current].flat().includes(key) ? 'page' : undefined}
           >${label}</a
         >`,
     )}

@@ -1,18 +1,19 @@
 /** Accounts: balances, spend, and making one. */
 import { useState } from 'preact/hooks'
-import { call, usePages, withQuery } from '../api.ts'
+import { usePages, withQuery } from '../api.ts'
 import type { AccountRow } from '../answers.ts'
 import { count } from '../format.ts'
 import { html } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
-import { Money, Time } from '../parts/facts.ts'
+import { Time } from '../parts/facts.ts'
 import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
-import { TextField, useSubmission } from '../parts/form.ts'
+import { FormEnd, send, TextField, useSubmission } from '../parts/form.ts'
 import { Dialog } from '../parts/sheet.ts'
 import { Empty, Failure } from '../parts/states.ts'
-import { ColumnChoice, Table, type Column } from '../parts/table.ts'
-import { go, place } from '../state.ts'
+import { amounts, ColumnChoice, ListEnd, Table, type Column } from '../parts/table.ts'
+import { allows, go, place } from '../state.ts'
+import { actsOf, useOpened } from '../acts.ts'
 
 const FILTERS: readonly Filter[] = [
   { name: 'q', label: 'text', placeholder: 'part of a name or id' },
@@ -29,29 +30,25 @@ const COLUMNS: readonly Column<AccountRow>[] = [
     cell: (row) => html`<${AccountState} row=${row} />`,
     phone: 'rest',
   },
-  {
+  amounts(({ balance_usd }) => balance_usd, {
     key: 'balance',
     label: 'Balance',
-    cell: (row) => html`<${Money} usd=${row.balance_usd} balance />`,
     sort: 'balance_usd',
-    end: true,
+    balance: true,
     phone: 'figure',
-  },
-  {
+  }),
+  amounts(({ available_usd }) => available_usd, {
     key: 'available',
     label: 'Available',
-    cell: (row) => html`<${Money} usd=${row.available_usd} balance />`,
-    end: true,
+    balance: true,
     phone: 'none',
-  },
-  {
+  }),
+  amounts(({ spend }) => spend?.month, {
     key: 'month',
     label: 'Spent this month',
-    cell: (row) => html`<${Money} usd=${row.spend?.month} />`,
     sort: 'spend_month_usd',
-    end: true,
     phone: 'rest',
-  },
+  }),
   { key: 'keys', label: 'Keys', cell: (row) => count(keysOf(row)), end: true, phone: 'none' },
   {
     key: 'tier',
@@ -70,17 +67,18 @@ const COLUMNS: readonly Column<AccountRow>[] = [
 
 export function Accounts() {
   const { query } = place.value
-  const [creating, setCreating] = useState(query.has('new'))
+  const [creating, setCreating] = useOpened('new')
   const list = usePages<AccountRow>(pathOf(query))
-  useKeys({ n: () => setCreating(true) })
+  useKeys({ n: () => setCreating('') })
   const isEmpty = !list.loading && !list.error && list.rows.length === 0
   return html`<div class="screen">
     <header class="screen-head">
       <h1>Accounts</h1>
       <${Filters} filters=${FILTERS} />
       <div class="screen-actions">
+        ${allows('money') && html`<a class="button quiet" href="/console/payments">Payments</a>`}
         <${ColumnChoice} name=${NAME} columns=${COLUMNS} />
-        <${Button} kind="primary" right="keys" onClick=${() => setCreating(true)}>New account<//>
+        <${Button} kind="primary" right="keys" onClick=${() => setCreating('')}>New account<//>
       </div>
     </header>
     ${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
@@ -90,7 +88,7 @@ export function Accounts() {
           ? html`<${Empty} title="No accounts match."><p class="muted">Remove a filter above.</p><//>`
           : html`<${Empty} title="There are no accounts yet.">
             <p class="muted">An account holds money, and pays for the calls of its keys.</p>
-            <${Button} kind="primary" right="keys" onClick=${() => setCreating(true)}>New account<//>
+            <${Button} kind="primary" right="keys" onClick=${() => setCreating('')}>New account<//>
           <//>`
         : html`<${Table}
           name=${NAME}
@@ -99,11 +97,19 @@ export function Accounts() {
           rows=${list.rows}
           idOf=${({ id }: AccountRow) => id}
           hrefOf=${({ id }: AccountRow) => `/console/accounts/${id}/overview`}
+          nameOf=${({ name }: AccountRow) => name}
+          actsOf=${({ id, name, archived_at: archived, disabled }: AccountRow) =>
+            actsOf({
+              kind: 'account',
+              id,
+              name,
+              state: archived ? 'archived' : disabled ? 'disabled' : 'active',
+            })}
           loading=${list.loading}
         />`
     }
-    ${list.next !== null && html`<p class="more"><${Button} busy=${list.loadingMore} onClick=${list.more}>More<//></p>`}
-    ${creating && html`<${NewAccount} onClose=${() => setCreating(false)} />`}
+    <${ListEnd} list=${list} noun="account" />
+    ${creating !== undefined && html`<${NewAccount} onClose=${() => setCreating(undefined)} />`}
   </div>`
 }
 
@@ -124,23 +130,20 @@ function NewAccount({ onClose }: { readonly onClose: () => void }) {
   const [name, setName] = useState('')
   const [id, setId] = useState('')
   const [missing, setMissing] = useState(false)
+  const body = { name: name.trim(), ...(id.trim() && { id: id.trim() }) }
+  const asked = { method: 'POST', path: '/admin/accounts', body }
+  const entry = { seed: { accounts: [{ id: id.trim() || 'account', name: name.trim() }] } }
   const form = useSubmission(async () => {
     if (name.trim() === '') return setMissing(true)
-    const body = { name: name.trim(), ...(id.trim() && { id: id.trim() }) }
-    const { data } = await call<{ data: AccountRow }>('POST', '/admin/accounts', { body })
+    const { data } = await send<{ data: AccountRow }>(asked)
     onClose()
     go(`/console/accounts/${data.id}/overview`)
   })
-  const isPlaced = form.error?.param === 'name' || form.error?.param === 'id'
   return html`<${Dialog} title="New account" onClose=${onClose}>
     <form class="form" onSubmit=${form.submit}>
       <${TextField} label="Name" value=${name} onInput=${setName} autofocus error=${missing && name === '' ? 'An account needs a name, such as a customer or a team.' : form.errorFor('name')} />
       <${TextField} label="Id" value=${id} onInput=${setId} mono placeholder="made for you" help="Lower-case letters, digits, _ and -. It never changes." error=${form.errorFor('id')} />
-      ${form.error && !isPlaced && html`<${Failure} error=${form.error} />`}
-      <div class="actions">
-        <${Button} kind="primary" type="submit" right="keys" busy=${form.busy}>Create account<//>
-        <${Button} onClick=${onClose}>Cancel<//>
-      </div>
+      <${FormEnd} form=${form} verb="Create account" right="keys" onClose=${onClose} asked=${asked} entry=${entry} />
     </form>
   <//>`
 }

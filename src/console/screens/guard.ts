@@ -27,9 +27,9 @@ const STANDARD = '-7d'
 const OUTCOMES = ['blocked', 'monitored', 'error']
 const FILTERS: readonly Filter[] = [
   { name: 'guard', label: 'decision', values: OUTCOMES },
-  { name: 'key', label: 'key', placeholder: 'id of a key' },
-  { name: 'account', label: 'account', placeholder: 'id of an account' },
-  { name: 'model', label: 'model', placeholder: 'id of a model' },
+  { name: 'key', label: 'key', chooses: 'key' },
+  { name: 'account', label: 'account', chooses: 'account' },
+  { name: 'model', label: 'model', chooses: 'model' },
 ]
 const WORDS: Readonly<Record<string, string>> = {
   blocked: '■ blocked',
@@ -51,7 +51,7 @@ const COLUMNS: readonly Column<ShownCall>[] = [
   {
     key: 'rules',
     label: 'Rules',
-    cell: ({ guard }) => guard?.rules.join(', ') || '–',
+    cell: ({ guard }) => guard?.rules.join(', ') || 'none',
     title: ({ guard }) => guard?.rules.join('\n'),
     phone: 'rest',
   },
@@ -151,7 +151,7 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
           rules.length === 0
             ? html`<p class="muted">No rule was violated in this range.</p>`
             : html`<table class="plain stacked">
-                <${Heads} names=${['Rule', 'Side', 'Became', 'Calls', 'Trend']} end=${['Calls']} />
+                <${Heads} names=${['Rule', 'Side', 'Decision', 'Calls', 'Trend']} end=${['Calls']} />
                 <tbody>
                   ${rules.map(
                     ({ id, first, calls, values }, place) =>
@@ -177,7 +177,7 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
           data.keys.length === 0
             ? html`<p class="muted">No key violated a rule in this range.</p>`
             : html`<table class="plain stacked">
-                <${Heads} names=${['Key', 'Rule', 'Became', 'Calls']} end=${['Calls']} />
+                <${Heads} names=${['Key', 'Rule', 'Decision', 'Calls']} end=${['Calls']} />
                 <tbody>
                   ${data.keys.slice(0, MOST_KEYS).map(
                     (one) =>
@@ -209,7 +209,7 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
                 <td data-label="circuit"><${Circuits} circuits=${circuits} /></td>
                 <td class="end" data-label="errors">${count(errors.reduce((sum, one) => sum + one.count, 0))}</td>
                 <td class="end" data-label="p50 / p95">
-                  ${latency.map(({ side, p50_ms, p95_ms }) => `${side} ${duration(p50_ms)} / ${duration(p95_ms)}`).join(', ') || '–'}
+                  ${latency.map(({ side, p50_ms, p95_ms }) => `${side} ${duration(p50_ms)} / ${duration(p95_ms)}`).join(', ') || 'not asked elsewhere'}
                 </td>
               </tr>`,
           )}

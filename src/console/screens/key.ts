@@ -1,8 +1,9 @@
 /** One key: its rights, its use, its policy. */
 import { useMemo, useState } from 'preact/hooks'
-import { useAnswer, withQuery, call } from '../api.ts'
+import { perform, switchOf, useOpened } from '../acts.ts'
+import { useAnswer, withQuery, call, to } from '../api.ts'
 import type { KeyRow, ShownCall, UsageAnswer } from '../answers.ts'
-import { exactMoney, shortCount } from '../format.ts'
+import { MISSING, exactMoney, shortCount } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { Spark } from '../parts/bar.ts'
@@ -11,18 +12,18 @@ import { copyText, Id } from '../parts/copy.ts'
 import { Facts, Money, Tile, Time } from '../parts/facts.ts'
 import { LimitEditor, Limits, limitsOf, textsOf } from '../parts/limits.ts'
 import { spanOf } from '../parts/range.ts'
-import { Answered, Notice, Failure } from '../parts/states.ts'
+import { Answered, Notice } from '../parts/states.ts'
 import { Tabs } from '../parts/tabs.ts'
 import { Table, type Column } from '../parts/table.ts'
 import { go, useTitle, type ScreenProps } from '../state.ts'
-import { KeyState, policyOf } from './keys.ts'
+import { CACHE_USES, KeyState, policyOf } from './keys.ts'
 import { CALL_COLUMNS, STATUS_COLUMN } from './outcome.ts'
 import { PolicyEditor } from './policy.ts'
 import { usageTable } from './usage-rows.ts'
 import { Confirm } from '../parts/confirm.ts'
-import { Conflict, useChange } from '../parts/conflict.ts'
-import { Diff } from '../parts/diff.ts'
-import { CheckField, TextField, useSubmission } from '../parts/form.ts'
+import { ChangeDialog, keySeed, useChange } from '../parts/conflict.ts'
+import { Choose } from '../parts/choose.ts'
+import { CheckField, FormEnd, SelectField, send, TextField, useSubmission } from '../parts/form.ts'
 import { SecretOnce } from '../parts/secret.ts'
 import { Dialog } from '../parts/sheet.ts'
 import { entriesOf, ModelsField } from './models-field.ts'
@@ -39,6 +40,7 @@ export function Key({ params }: ScreenProps) {
   useKeys({ e: () => go(`/console/keys/${id}/policy`), c: () => void copyText(id) })
   useTitle(answer.data?.data.name, 'key')
   return html`<div class="screen">
+    ${!answer.data && html`<h1 class="hidden">Key</h1>`}
     <${Answered} of=${answer} lines=${12}>
       ${({ data }: { data: KeyRow }) => html`<div class="screen">
         <header class="screen-head">
@@ -85,10 +87,10 @@ function Overview({ row, onChange }: { readonly row: KeyRow; readonly onChange: 
   return html`<${Warnings} row=${row} />
     <div class="tiles">
       <${Tile} label="Spent this month" href=${withQuery('/console/usage', { key: row.id, from: 'month' })} note=${course('cost_usd', 'Spend by day, USD')}><${Money} usd=${row.spend?.month} /><//>
-      <${Tile} label="Calls, 30 days" href=${withQuery('/console/requests', { key: row.id, from: DAYS })} note=${course('calls', 'Calls by day')}>${shortCount(usage?.totals.calls)}<//>
+      <${Tile} label="Calls, 30 days" href=${to.requests({ key: row.id, from: usage?.range.from ?? DAYS, charged: 'true' })} counted=${usage?.totals.calls} note=${course('calls', 'Calls by day')}>${shortCount(usage?.totals.calls)}<//>
       <${Tile} label="Spent today" note=${zone}><${Money} usd=${row.spend?.day} /><//>
       <${Tile} label="Spent in all" note=${exactMoney(row.spend_usd)}><${Money} usd=${row.spend_usd} /><//>
-      <${Tile} label="Running now" href=${withQuery('/console/requests', { key: row.id, running: 'true' })}>${row.running ?? '–'}<//>
+      <${Tile} label="Running now" href=${withQuery('/console/requests', { key: row.id, running: 'true' })}>${row.running ?? MISSING}<//>
     </div>
     <div class="columns">
       <section class="panel" aria-label="Limits">
@@ -113,7 +115,7 @@ function usagePath(key: string, now: number): string {
 
 function settingsOf(row: KeyRow): (readonly [string, Content])[] {
   return [
-    ['Start', html`<code>${row.start}…</code>`],
+    ['Begins with', html`<code>${row.start}…</code>`],
     ['Created', html`<${Time} at=${row.created_at} />`],
     ['Expires', row.expires_at ? html`<${Time} at=${row.expires_at} />` : 'never'],
     [
@@ -126,7 +128,7 @@ function settingsOf(row: KeyRow): (readonly [string, Content])[] {
     ['Tag', row.tag ?? 'from each request'],
     ['Personal data', row.mask ? 'masked for vendors' : 'not masked by the key'],
     ['Contents', row.log_content ? 'kept, where the configuration allows it' : 'not kept'],
-    ['Note', row.note ?? '–'],
+    ['Note', row.note ?? 'none'],
     ...(row.previous_secret
       ? [
           [
@@ -146,23 +148,24 @@ function Warnings({ row }: { readonly row: KeyRow }) {
 }
 
 function Actions({ row, onChange }: { readonly row: KeyRow; readonly onChange: () => void }) {
-  const [open, setOpen] = useState<'edit' | 'disable' | 'rotate' | 'archive'>()
+  const [open, setOpen] = useOpened()
   const close = () => setOpen(undefined)
   const done = () => {
     close()
     onChange()
   }
+  const state = row.disabled ? 'disabled' : 'active'
+  const disable = switchOf({ kind: 'key', id: row.id, name: row.name, state }, '/admin/keys')
   if (row.archived_at)
     return html`<span class="muted">archived <${Time} at=${row.archived_at} /></span>`
   return html`<div class="screen-actions">
     <${Button} right="keys" onClick=${() => setOpen('edit')}>Edit<//>
-    <${Button} right="keys" onClick=${() => setOpen('disable')}>${row.disabled ? 'Enable' : 'Disable'}<//>
+    <${Button} right="keys" onClick=${() => perform(disable)}>${disable.verb}<//>
     <${Button} right="keys" onClick=${() => setOpen('rotate')}>Rotate<//>
     <a class="button" href=${withQuery('/console/play', { key: row.id })}>Play</a>
     <${Button} kind="danger" right="keys" onClick=${() => setOpen('archive')}>Archive<//>
     ${open === 'edit' && html`<${EditKey} row=${row} onClose=${close} onDone=${done} />`}
-    ${open === 'disable' && html`<${DisableKey} row=${row} onClose=${close} onDone=${done} />`}
-    ${open === 'rotate' && html`<${RotateKey} row=${row} onClose=${close} onDone=${done} />`}
+    ${(open === 'rotate' || open === 'leaked') && html`<${RotateKey} row=${row} leaked=${open === 'leaked'} onClose=${close} onDone=${done} />`}
     ${open === 'archive' && html`<${ArchiveKey} row=${row} onClose=${close} onDone=${done} />`}
   </div>`
 }
@@ -228,6 +231,7 @@ function EditKey({ row, onClose, onDone }: ActionProps) {
   const [note, setNote] = useState(row.note ?? '')
   const [content, setContent] = useState(row.log_content ?? false)
   const [mask, setMask] = useState(row.mask ?? false)
+  const [cache, setCache] = useState<string>(row.cache ?? '')
   const allowed = entriesOf(models)
   const wanted: Record<string, unknown> = {
     name: name.trim(),
@@ -245,55 +249,52 @@ function EditKey({ row, onClose, onDone }: ActionProps) {
     note: note || null,
     log_content: content,
     mask,
+    cache: cache || null,
   }
-  const { form, changes, versions } = useChange(
+  const changing = useChange(
     `/admin/keys/${row.id}`,
     { ...row, limits: limitsOf(textsOf(row.limits)) },
     wanted,
     onDone,
   )
-  const { errorFor } = form
-  return html`<${Dialog} title=${`Settings of ${row.name}`} wide onClose=${onClose}>
-    <form class="form" onSubmit=${form.submit}>
-      <${TextField} label="Name" value=${name} onInput=${setName} error=${errorFor('name')} />
-      <${LimitEditor} limits=${limits} onChange=${setLimits} none="None of its own: the defaults for requests a minute and calls at once." errorFor=${errorFor} />
-      <div class="row">
-        <${TextField} label="Team" value=${team} onInput=${setTeam} mono placeholder="none" help="The id of a team of its account." error=${errorFor('team_id')} />
-        <${TextField} label="Denied models" value=${denied} onInput=${setDenied} mono placeholder="none" error=${errorFor('deny_models')} />
-      </div>
-      <div class="row">
-        <${TextField} label="Expires" type="date" value=${expires} onInput=${setExpires} help="Start of that UTC day. Empty: never." error=${errorFor('expires_at')} />
-        <${TextField} label="Tag" value=${tag} onInput=${setTag} error=${errorFor('tag')} />
-      </div>
-      <${ModelsField} value=${models} onInput=${setModels} error=${errorFor('models')} />
-      <${TextField} label="Note" value=${note} onInput=${setNote} rows=${2} most=${1000} error=${errorFor('note')} />
-      <${CheckField} label="Contents of its calls may be kept" checked=${content} onChange=${setContent} help="Only where the configuration allows that." />
-      <${CheckField} label="Personal data is masked for vendors" checked=${mask} onChange=${setMask} help="By guards with mask: keys in the configuration." error=${errorFor('mask')} />
-      <section><h3>What will change</h3><${Diff} changes=${changes} none="Nothing yet." /></section>
-      ${form.error && html`<${Failure} error=${form.error} />`}
-      ${versions && html`<${Conflict} ...${versions} />`}
-      <div class="actions">
-        <${Button} kind="primary" type="submit" right="keys" busy=${form.busy}>${versions ? 'Apply mine on top' : 'Save'}<//>
-        <${Button} onClick=${onClose}>Cancel<//>
-      </div>
-    </form>
+  const { errorFor } = changing.form
+  return html`<${ChangeDialog} title=${`Settings of ${row.name}`} right="keys" changing=${changing} entry=${keySeed(row, wanted)} onClose=${onClose}>
+    <${TextField} label="Name" value=${name} onInput=${setName} autofocus error=${errorFor('name')} />
+    <${LimitEditor} limits=${limits} onChange=${setLimits} none="None of its own: the defaults for requests a minute and calls at once." errorFor=${errorFor} />
+    <div class="row">
+      <${Choose} kind="team" label="Team" value=${team} onChoose=${setTeam} of=${{ account: row.account_id }} placeholder="none" help="A team of its account." error=${errorFor('team_id')} />
+      <${TextField} label="Denied models" value=${denied} onInput=${setDenied} mono placeholder="none" error=${errorFor('deny_models')} />
+    </div>
+    <div class="row">
+      <${TextField} label="Expires" type="date" value=${expires} onInput=${setExpires} help="Start of that UTC day. Empty: never." error=${errorFor('expires_at')} />
+      <${TextField} label="Tag" value=${tag} onInput=${setTag} error=${errorFor('tag')} />
+      <${SelectField} label="Answer cache" value=${cache} onChange=${setCache} options=${CACHE_USES} />
+    </div>
+    <${ModelsField} value=${models} onInput=${setModels} error=${errorFor('models')} />
+    <${TextField} label="Note" value=${note} onInput=${setNote} rows=${2} most=${1000} error=${errorFor('note')} />
+    <${CheckField} label="Contents of its calls may be kept" checked=${content} onChange=${setContent} help="Only where the configuration allows that." />
+    <${CheckField} label="Personal data is masked for vendors" checked=${mask} onChange=${setMask} help="It needs a guard with mask: keys in the configuration." error=${errorFor('mask')} />
   <//>`
 }
 
 /** Gives the key another secret; the previous one works for a while. */
-function RotateKey({ row, onClose, onDone }: ActionProps) {
-  const [days, setDays] = useState(1)
+/** @param leaked whether the present secret ends at once */
+function RotateKey({ row, leaked, onClose, onDone }: ActionProps & { readonly leaked: boolean }) {
+  const [days, setDays] = useState(leaked ? 0 : 1)
   // The secret is in the component and nowhere else: leaving the dialog forgets it.
   const [secret, setSecret] = useState<string>()
   const until = new Date(Date.now() + days * DAY_S * 1000)
     .toISOString()
     .slice(0, 16)
     .replace('T', ' ')
+  const asked = {
+    method: 'POST',
+    path: `/admin/keys/${row.id}/rotate`,
+    body: { overlap: days * DAY_S },
+    revision: row.revision ?? null,
+  }
   const form = useSubmission(async () => {
-    const answer = await call<{ key: string }>('POST', `/admin/keys/${row.id}/rotate`, {
-      body: { overlap: days * DAY_S },
-      revision: row.revision ?? null,
-    })
+    const answer = await send<{ key: string }>(asked)
     setSecret(answer.key)
   })
   if (secret !== undefined) {
@@ -306,32 +307,15 @@ function RotateKey({ row, onClose, onDone }: ActionProps) {
   return html`<${Dialog} title=${`Rotate ${row.name}`} onClose=${onClose}>
     <form class="form" onSubmit=${form.submit}>
       <p>The key gets another secret. Its id, limits, policy and history stay.</p>
+      ${row.disabled && html`<${Notice} tone="warn">This key is disabled: its new secret is refused too, until the key is enabled.<//>`}
+      ${row.expires_at !== null && Date.parse(row.expires_at) < Date.now() && html`<${Notice} tone="warn">This key has expired: its new secret is refused too, until its expiry is moved.<//>`}
       <label class="field">
-        <span><b>The secret of now works for ${days === 1 ? '1 more day' : `${days} more days`}</b></span>
-        <input type="range" min="0" max=${MOST_DAYS} value=${days} aria-label="Days that the secret of now still works" onInput=${(event: Event) => setDays(Number((event.target as HTMLInputElement).value))} />
+        <span><b>The present secret works for ${days === 1 ? '1 more day' : `${days} more days`}</b></span>
+        <input type="range" min="0" max=${MOST_DAYS} value=${days} aria-label="Days that the present secret still works" onInput=${(event: Event) => setDays(Number((event.target as HTMLInputElement).value))} />
         <span class="help">${days === 0 ? 'It ends at once.' : `Until ${until} UTC.`} A secret of an earlier rotation ends at once.</span>
       </label>
-      ${form.error && html`<${Failure} error=${form.error} />`}
-      <div class="actions">
-        <${Button} kind="primary" type="submit" right="keys" busy=${form.busy}>Rotate<//>
-        <${Button} onClick=${onClose}>Cancel<//>
-      </div>
+      <${FormEnd} form=${form} verb=${days === 0 ? 'End it now, and rotate' : 'Rotate'} right="keys" onClose=${onClose} asked=${asked} />
     </form>
-  <//>`
-}
-
-function DisableKey({ row, onClose, onDone }: ActionProps) {
-  const { id, name, start, disabled, revision = null } = row
-  const act = async () => {
-    await call('PATCH', `/admin/keys/${id}`, { body: { disabled: !disabled }, revision })
-    onDone()
-  }
-  const verb = disabled ? 'Enable' : 'Disable'
-  return html`<${Confirm} title=${`${verb} this key?`} verb=${`${verb} key`} danger=${!disabled} act=${act} onClose=${onClose}>
-    <p>
-      Programs that use <b>${name}</b> (<code>${start}…</code>)
-      ${disabled ? ' work again from the next call on.' : ' are refused from the next call on, until it is enabled again.'}
-    </p>
   <//>`
 }
 

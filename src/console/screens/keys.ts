@@ -1,25 +1,30 @@
 /** Keys of all accounts, and making one. */
 import { useState } from 'preact/hooks'
-import { usePages, withQuery, type Pages, call, useAnswer } from '../api.ts'
-import type { KeyRow, AccountRow } from '../answers.ts'
+import { useAnswer, usePages, withQuery, type Pages, call } from '../api.ts'
+import type { KeyRow, Policy, TeamRow } from '../answers.ts'
+import { MISSING, duration } from '../format.ts'
 import { html } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
-import { Money, Time } from '../parts/facts.ts'
+import { Time } from '../parts/facts.ts'
 import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
-import { LimitEditor, limitsOf, textsOf } from '../parts/limits.ts'
-import { Empty, Failure } from '../parts/states.ts'
-import { ColumnChoice, Table, type Column } from '../parts/table.ts'
+import { LimitEditor, limitsOf, textsOf, valueOf } from '../parts/limits.ts'
+import { Empty, Failure, Notice } from '../parts/states.ts'
+import { amounts, ColumnChoice, ListEnd, Table, type Column } from '../parts/table.ts'
 import { place, go } from '../state.ts'
-import { CheckField, SelectField, TextField, useSubmission } from '../parts/form.ts'
+import { actsOf, onlyThis, useOpened } from '../acts.ts'
+import { Choose } from '../parts/choose.ts'
+import { CheckField, FormEnd, SelectField, send, TextField, useSubmission } from '../parts/form.ts'
+import { lazy } from '../parts/lazy.ts'
+import { to } from '../api.ts'
 import { SecretOnce } from '../parts/secret.ts'
 import { Dialog } from '../parts/sheet.ts'
 import { entriesOf, ModelsField } from './models-field.ts'
 
 const FILTERS: readonly Filter[] = [
   { name: 'q', label: 'text', placeholder: 'part of a name, id or start' },
-  { name: 'account', label: 'account', placeholder: 'id of an account' },
-  { name: 'team', label: 'team', placeholder: 'id of a team' },
+  { name: 'account', label: 'account', chooses: 'account' },
+  { name: 'team', label: 'team', chooses: 'team' },
   { name: 'state', label: 'state', values: ['active', 'disabled', 'expired', 'archived'] },
   { name: 'policy', label: 'policy', values: ['any', 'none'] },
 ]
@@ -34,47 +39,46 @@ const COLUMNS: readonly Column<KeyRow>[] = [
     phone: 'figure',
   },
   { key: 'account', label: 'Account', cell: ({ account_id }) => account_id, phone: 'rest' },
-  { key: 'team', label: 'Team', cell: ({ team_id }) => team_id ?? '–', phone: 'none' },
+  { key: 'team', label: 'Team', cell: ({ team_id }) => team_id ?? 'none', phone: 'none' },
   {
     key: 'start',
-    label: 'Start',
+    label: 'Begins with',
     cell: ({ start }) => html`<code>${start}…</code>`,
     phone: 'rest',
   },
   { key: 'policy', label: 'Policy', cell: (row) => policyOf(row), phone: 'rest' },
-  {
+  amounts(({ spend_usd }) => spend_usd, {
     key: 'spend',
-    label: 'Spend',
-    cell: (row) => html`<${Money} usd=${row.spend_usd} />`,
+    label: 'Spent in all',
     sort: 'spend_usd',
     phone: 'rest',
-  },
+  }),
   {
     key: 'running',
     label: 'Running',
-    cell: ({ running }) => running ?? '–',
+    cell: ({ running }) => running ?? MISSING,
     end: true,
     phone: 'none',
   },
   {
     key: 'used',
     label: 'Last used',
-    cell: ({ last_used_at: at }) => (at === null ? 'never' : html`<${Time} at=${at} short />`),
+    cell: ({ last_used_at: at }) => (at === null ? 'never' : html`<${Time} at=${at} isHour />`),
     sort: 'last_used_at',
     phone: 'none',
   },
   {
     key: 'expires',
     label: 'Expires',
-    cell: ({ expires_at: at }) => (at === null ? 'never' : html`<${Time} at=${at} short />`),
+    cell: ({ expires_at: at }) => (at === null ? 'never' : html`<${Time} at=${at} isHour />`),
     phone: 'none',
   },
 ]
 
 export function Keys() {
   const { query } = place.value
-  const [creating, setCreating] = useState(query.has('new'))
-  useKeys({ n: () => setCreating(true) })
+  const [creating, setCreating] = useOpened('new')
+  useKeys({ n: () => setCreating('') })
   const list = usePages<KeyRow>(pathOf(query))
   return html`<div class="screen">
     <header class="screen-head">
@@ -82,15 +86,15 @@ export function Keys() {
       <${Filters} filters=${FILTERS} />
       <div class="screen-actions">
         <${ColumnChoice} name=${NAME} columns=${COLUMNS} />
-        <${Button} kind="primary" right="keys" onClick=${() => setCreating(true)}>New key<//>
+        <${Button} kind="primary" right="keys" onClick=${() => setCreating('')}>New key<//>
       </div>
     </header>
-    <${KeyList} list=${list} onNew=${() => setCreating(true)} />
+    <${KeyList} list=${list} onNew=${() => setCreating('')} />
     ${
-      creating &&
+      creating !== undefined &&
       html`<${NewKey}
-      account=${query.get('account') ?? query.get('new') ?? ''}
-      onClose=${() => setCreating(false)}
+      account=${creating || (query.get('account') ?? '')}
+      onClose=${() => setCreating(undefined)}
       onCreated=${list.reload}
     />`
     }
@@ -123,27 +127,34 @@ export function KeyList({
       rows=${list.rows}
       idOf=${({ id }: KeyRow) => id}
       hrefOf=${({ id }: KeyRow) => `/console/keys/${id}/overview`}
+      nameOf=${({ name }: KeyRow) => name}
+      actsOf=${(row: KeyRow) => [
+        ...actsOf({ kind: 'key', id: row.id, name: row.name, state: stateOf(row)[0] }),
+        ...onlyThis('account', 'account', row.account_id),
+        ...onlyThis('team', 'team', row.team_id),
+      ]}
       loading=${list.loading}
     />
-    ${
-      list.next !== null &&
-      html`<p class="more"><${Button} busy=${list.loadingMore} onClick=${list.more}>More<//></p>`
-    }`
+    <${ListEnd} list=${list} noun="key" />`
+}
+
+/** The state of a key: its word, tone and shape. */
+function stateOf(row: KeyRow): readonly [word: string, tone: string, shape: string] {
+  if (row.archived_at) return ['archived', 'muted', '○']
+  if (row.disabled) return ['disabled', 'warn', '○']
+  if (row.expires_at !== null && Date.parse(row.expires_at) < Date.now())
+    return ['expired', 'warn', '○']
+  return ['active', 'ok', '●']
 }
 
 export function KeyState({ row }: { readonly row: KeyRow }) {
-  const [word, tone, shape] = row.archived_at
-    ? ['archived', 'muted', '○']
-    : row.disabled
-      ? ['disabled', 'warn', '○']
-      : row.expires_at !== null && Date.parse(row.expires_at) < Date.now()
-        ? ['expired', 'warn', '○']
-        : ['active', 'ok', '●']
+  const [word, tone, shape] = stateOf(row)
   return html`<span class=${tone}><span aria-hidden="true">${shape}</span> ${word}</span>`
 }
 
-export function policyOf({ policy }: Pick<KeyRow, 'policy'>): string {
-  if (!policy) return 'none'
+export function policyOf({ policy: given }: { readonly policy: object | null }): string {
+  if (!given) return 'none'
+  const policy = given as Policy
   const rules =
     (policy.deny?.length ?? 0) + (policy.bannedPatterns?.length ?? 0) + (policy.scope ? 1 : 0)
   const text = rules === 0 ? 'no rules' : rules === 1 ? '1 rule' : `${rules} rules`
@@ -160,6 +171,39 @@ function pathOf(query: URLSearchParams): string {
 
 // Making a key: its rights, and then its secret, once.
 
+/** The team or account whose new keys get settings. */
+type Owner = Pick<TeamRow, 'name' | 'new_keys'>
+
+function policiesFor(owner: Owner | undefined) {
+  const { policy } = owner?.new_keys ?? {}
+  return [
+    { value: 'none', label: policy ? `as for new keys, ${policyOf({ policy })}` : 'none' },
+    { value: 'own', label: 'written here' },
+    { value: 'copy', label: 'copy of another key’s' },
+  ]
+}
+
+/** What new keys get where nothing else is wanted, in words. */
+function usualOf(settings: Owner['new_keys'] | undefined): readonly string[] {
+  const { limits, models, deny_models: denied, policy, tag, cache } = settings ?? {}
+  const { expires_in: seconds, log_content: kept, mask } = settings ?? {}
+  const words = [
+    limits && `at most ${limits.map((one) => valueOf(one)).join(', ')}`,
+    models && `the models ${models.join(', ')}`,
+    denied && `not the models ${denied.join(', ')}`,
+    policy && `a policy of ${policyOf({ policy })}`,
+    tag && `the tag ${tag}`,
+    cache && `the answer cache ${CACHE_USES.find(({ value }) => value === cache)!.label}`,
+    seconds && `an end after ${duration(seconds * 1000)}`,
+    kept && 'contents of calls kept',
+    mask && 'personal data masked for vendors',
+  ]
+  return words.filter((one) => typeof one === 'string')
+}
+
+/** One pattern stands ready; empty ones are left out. */
+const NEW_POLICY: Policy = { version: 1, bannedPatterns: [''] }
+
 /** The form, then the secret. @param account the account, where it is chosen already */
 function NewKey({
   account: given,
@@ -170,109 +214,133 @@ function NewKey({
   readonly onClose: () => void
   readonly onCreated: () => void
 }) {
-  const accounts = useAnswer<{ data: readonly AccountRow[] }>('/admin/accounts?limit=200').data
-    ?.data
   const [account, setAccount] = useState(given)
   const [name, setName] = useState('')
-  const [limits, setLimits] = useState(textsOf(null))
+  const [limits, setLimits] = useState(() => textsOf([{ unit: 'usd', value: '' }]))
   const [team, setTeam] = useState('')
-  const [expires, setExpires] = useState('')
   const [models, setModels] = useState('')
-  const [tag, setTag] = useState('')
-  const [note, setNote] = useState('')
-  const [content, setContent] = useState(false)
-  const [policy, setPolicy] = useState('none')
+  const [choice, setChoice] = useState('none')
+  const [policy, setPolicy] = useState(NEW_POLICY)
   const [source, setSource] = useState('')
-  const [hash, setHash] = useState('')
+  const [more, setMore] = useState({ expires: '', tag: '', note: '', hash: '', cache: '' })
+  const [flags, setFlags] = useState({ log_content: false, mask: false })
   const [missing, setMissing] = useState<string>()
   // The secret is in the component and nowhere else: leaving the dialog forgets it.
   const [made, setMade] = useState<{ readonly key: KeyRow; readonly secret: string }>()
-  const chosen = account || accounts?.[0]?.id || ''
+  const set = (member: keyof typeof more) => (value: string) =>
+    setMore({ ...more, [member]: value })
+  const wanted = limits.filter(({ value }) => value.trim() !== '')
+  const allowed = entriesOf(models)
+  const settings = {
+    ...(wanted.length > 0 && { limits: limitsOf(wanted) }),
+    ...(team && { team_id: team }),
+    ...(more.expires && { expires_at: `${more.expires}T00:00:00Z` }),
+    ...(allowed.length > 0 && { models: allowed }),
+    ...(choice === 'own' && { policy: withoutEmpty(policy) }),
+    ...(more.tag && { tag: more.tag }),
+    ...(more.cache && { cache: more.cache }),
+    ...(flags.log_content && { log_content: true }),
+    ...(flags.mask && { mask: true }),
+  }
+  const body = {
+    name: name.trim(),
+    ...settings,
+    ...(more.note && { note: more.note }),
+    ...(more.hash && { sha256: more.hash.trim() }),
+  }
+  const asked = { method: 'POST', path: `/admin/accounts/${account}/keys`, body }
+  const of = team ? `teams/${team}` : account && `accounts/${account}`
+  const owner = useAnswer<{ data: Owner }>(of ? `/admin/${of}` : null).data?.data
   const form = useSubmission(async () => {
     if (name.trim() === '') return setMissing('name')
-    if (chosen === '') return setMissing('account')
+    if (account === '') return setMissing('account')
     setMissing(undefined)
-    const allowed = entriesOf(models)
-    const body = {
-      name: name.trim(),
-      ...(limits.length > 0 && { limits: limitsOf(limits) }),
-      ...(team.trim() && { team_id: team.trim() }),
-      ...(expires && { expires_at: `${expires}T00:00:00Z` }),
-      ...(allowed.length > 0 && { models: allowed }),
-      ...(tag && { tag }),
-      ...(note && { note }),
-      ...(content && { log_content: true }),
-      ...(policy !== 'none' && { policy: await policyFrom(policy, source) }),
-      ...(hash && { sha256: hash.trim() }),
-    }
-    const answer = await call<{ data: KeyRow; key?: string }>(
-      'POST',
-      `/admin/accounts/${chosen}/keys`,
-      { body },
-    )
+    const copied = choice === 'copy' && { policy: await policyOfKey(source) }
+    const answer = await send<{ data: KeyRow; key?: string }>({
+      ...asked,
+      body: { ...body, ...copied },
+    })
     onCreated()
     if (answer.key !== undefined) return setMade({ key: answer.data, secret: answer.key })
     onClose()
-    go(`/console/keys/${answer.data.id}/overview`)
+    go(to.key(answer.data.id))
   })
   if (made) {
     const leave = () => {
+      const { id } = made.key
       setMade(undefined)
       onClose()
+      go(to.key(id))
     }
     return html`<${SecretOnce} title=${`Key ${made.key.name}`} secret=${made.secret} onStored=${leave} />`
   }
   const { errorFor } = form
-  const isPlaced =
-    form.error?.param &&
-    /^(name|limits|team_id|expires_at|models|tag|note|sha256)/.test(form.error.param)
+  const usual = usualOf(owner?.new_keys)
+  const isOther = Object.values(more).some(Boolean) || flags.mask || flags.log_content
+  const secret = more.hash ? { sha256: more.hash.trim() } : { secret: '${GATEWAY_KEY}' }
+  const key = { id: slug(name), name: name.trim(), ...secret, ...settings }
+  const entry = { seed: { accounts: [{ id: account, name: account, keys: [key] }] } }
   return html`<${Dialog} title="New key" wide onClose=${onClose}>
     <form class="form" onSubmit=${form.submit}>
       <div class="row">
-        <${TextField} label="Name" value=${name} onInput=${setName} autofocus help="What the key is for." error=${missing === 'name' && name === '' ? 'A key needs a name, such as the program that uses it.' : errorFor('name')} />
-        ${
-          accounts && accounts.length > 0
-            ? html`<${SelectField} label="Account" value=${chosen} onChange=${setAccount} help="It pays for the calls." options=${accounts.map(({ id, name }) => ({ value: id, label: name === id ? id : `${name} (${id})` }))} />`
-            : html`<${TextField} label="Account" value=${account} onInput=${setAccount} help="The id of the account that pays." error=${missing === 'account' ? 'Create an account first.' : undefined} />`
-        }
+        <${TextField} label="Name" value=${name} onInput=${setName} autofocus error=${missing === 'name' && name === '' ? 'A key needs a name, such as the program that uses it.' : errorFor('name')} />
+        <${Choose} kind="account" label="Account" value=${account} known=${team ? undefined : (owner?.name ?? account)} onChoose=${setAccount} help="It pays for the calls." error=${missing === 'account' && account === '' ? 'Choose the account that pays.' : undefined} />
+        <${Choose} kind="team" label="Team" value=${team} onChoose=${setTeam} of=${{ account: account || undefined }} placeholder="none" error=${errorFor('team_id')} />
       </div>
-      <${LimitEditor} limits=${limits} onChange=${setLimits} none="None of its own: the defaults, or those that its team or account has for new keys." errorFor=${errorFor} />
+      ${usual.length > 0 && html`<${Notice}>New keys of <bdi>${owner!.name}</bdi> get what is left empty here: ${usual.join('; ')}.<//>`}
+      <${LimitEditor} limits=${limits} onChange=${setLimits} none="None of its own: the defaults, or those for new keys." errorFor=${errorFor} />
+      <${ModelsField} value=${models} onInput=${setModels} error=${errorFor('models')} empty=${owner?.new_keys?.models?.join(' ')} />
       <div class="row">
-        <${TextField} label="Expires" type="date" value=${expires} onInput=${setExpires} help="Start of that UTC day. Empty: never." error=${errorFor('expires_at')} />
-        <${TextField} label="Team" value=${team} onInput=${setTeam} mono placeholder="none" help="The id of a team of the account." error=${errorFor('team_id')} />
-        <${TextField} label="Tag" value=${tag} onInput=${setTag} help="Counts all its calls under this tag." error=${errorFor('tag')} />
+        <${SelectField} label="Policy" value=${choice} onChange=${setChoice} options=${policiesFor(owner)} />
+        ${choice === 'copy' && html`<${Choose} kind="key" label="Key to copy from" value=${source} onChoose=${setSource} />`}
       </div>
-      <${ModelsField} value=${models} onInput=${setModels} error=${errorFor('models')} />
-      <div class="row">
-        <${SelectField} label="Policy" value=${policy} onChange=${setPolicy} help="Edited after the key is made." options=${[
-          { value: 'none', label: 'none' },
-          { value: 'empty', label: 'empty' },
-          { value: 'copy', label: 'copy of another key’s' },
-        ]} />
-        ${policy === 'copy' && html`<${TextField} label="Key to copy from" value=${source} onInput=${setSource} mono placeholder="key_…" />`}
-      </div>
-      <details>
-        <summary>More</summary>
+      ${choice === 'own' && html`<${LazyPolicy} policy=${policy} send=${withoutEmpty(policy)} onChange=${setPolicy} />`}
+      <details open=${isOther}>
+        <summary>More: expiry, tag, contents, answer cache, masking, a hash</summary>
         <div class="form">
-          <${TextField} label="Note" value=${note} onInput=${setNote} rows=${2} most=${1000} error=${errorFor('note')} />
-          <${CheckField} label="Contents of its calls may be kept" checked=${content} onChange=${setContent} help="Only where the configuration allows that." />
-          <${TextField} label="I have a hash (SHA-256)" value=${hash} onInput=${setHash} mono help="Of a key that was made elsewhere and keeps working. No secret is made then." error=${errorFor('sha256')} />
+          <div class="row">
+            <${TextField} label="Expires" type="date" value=${more.expires} onInput=${set('expires')} help="Start of that UTC day. Empty: never." error=${errorFor('expires_at')} />
+            <${TextField} label="Tag" value=${more.tag} onInput=${set('tag')} help="Counts all its calls under this tag." error=${errorFor('tag')} />
+            <${SelectField} label="Answer cache" value=${more.cache} onChange=${set('cache')} options=${CACHE_USES} />
+          </div>
+          <${TextField} label="Note" value=${more.note} onInput=${set('note')} rows=${2} most=${1000} error=${errorFor('note')} />
+          <${CheckField} label="Contents of its calls may be kept" checked=${flags.log_content} onChange=${(on: boolean) => setFlags({ ...flags, log_content: on })} help="Only where the configuration allows that." />
+          <${CheckField} label="Personal data is masked for vendors" checked=${flags.mask} onChange=${(on: boolean) => setFlags({ ...flags, mask: on })} help="It needs a guard with mask: keys in the configuration." error=${errorFor('mask')} />
+          <${TextField} label="I have a hash (SHA-256)" value=${more.hash} onInput=${set('hash')} mono help="Of a key that was made elsewhere and keeps working. No secret is made then." error=${errorFor('sha256')} />
         </div>
       </details>
-      ${form.error && !isPlaced && html`<${Failure} error=${form.error} />`}
-      <div class="actions">
-        <${Button} kind="primary" type="submit" right="keys" busy=${form.busy}>Create key<//>
-        <${Button} onClick=${onClose}>Cancel<//>
-      </div>
+      <${FormEnd} form=${form} verb="Create key" right="keys" onClose=${onClose} asked=${asked} entry=${entry} />
     </form>
   <//>`
 }
 
-async function policyFrom(choice: string, source: string): Promise<unknown> {
-  if (choice === 'empty') return { version: 1 }
-  const { data } = await call<{ data: KeyRow }>(
-    'GET',
-    `/admin/keys/${encodeURIComponent(source.trim())}`,
+/** Use of stored answers by the calls of a key. */
+export const CACHE_USES = [
+  { value: '', label: 'as the model says' },
+  { value: 'off', label: 'off' },
+  { value: 'asked', label: 'where a call asks' },
+  { value: 'on', label: 'on' },
+]
+
+const LazyPolicy = lazy(async () => (await import('./policy.ts')).PolicyFields)
+
+/** A policy without patterns in which nothing was typed. */
+function withoutEmpty({ bannedPatterns: patterns = [], ...others }: Policy): Policy {
+  const filled = patterns.filter(Boolean)
+  return filled.length > 0 ? { ...others, bannedPatterns: filled } : others
+}
+
+/** An id for a file, made of a name. */
+function slug(name: string): string {
+  return (
+    name
+      .trim()
+      .toLowerCase()
+      .replaceAll(/[^a-z0-9]+/g, '-') || 'key'
   )
+}
+
+async function policyOfKey(id: string): Promise<Policy> {
+  const { data } = await call<{ data: KeyRow }>('GET', `/admin/keys/${encodeURIComponent(id)}`)
   return data.policy ?? { version: 1 }
 }

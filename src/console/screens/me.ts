@@ -1,60 +1,71 @@
 /** The page of the holder of one key: its limits, its use, and what it may use. */
-import { signal } from '@preact/signals'
 import { useEffect, useState, useMemo } from 'preact/hooks'
 import { takeFragment } from '../fragment.ts'
 import {
   acceptInvitation,
-  MemberPage,
+  MemberKeys,
+  People,
+  Statements,
   type MemberAnswer,
   type MemberSession,
   type SignInWay,
 } from './member.ts'
 import { call, toApiError, useAnswer, type ApiError, withQuery, usePages } from '../api.ts'
-import { count, shortId, addAmounts, exactMoney, MISSING, ratio } from '../format.ts'
-import { Mark } from '../frame.ts'
+import { count, addAmounts, MISSING, ratio, wholeDecimals } from '../format.ts'
+import { Mark, ThemeSwitch, ZoneSwitch } from '../frame.ts'
 import { html, type Content } from '../html.ts'
+import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
+import { Choose } from '../parts/choose.ts'
 import { Money, Tile, Time } from '../parts/facts.ts'
-import { CheckField, TextField, useSubmission } from '../parts/form.ts'
+import { CheckField, RadioField, TextField, useSubmission } from '../parts/form.ts'
 import { lazy } from '../parts/lazy.ts'
-import { Limits } from '../parts/limits.ts'
+import { Limits, valueOf } from '../parts/limits.ts'
 import { Answered, Failure, Notice, Empty } from '../parts/states.ts'
 import { Tabs } from '../parts/tabs.ts'
-import { session, type ScreenProps } from '../state.ts'
-import type { HolderKey } from '../../server/admin/resources/key.ts'
+import { manual, place, session, setQuery, useTitle, type ScreenProps } from '../state.ts'
+import type { Left, Limit } from '../../server/admin/resources/limit.ts'
 import type { Read } from '../amounts.ts'
-import type { UsageAnswer, UsageCell, ModelRow, Pricing, Usd } from '../answers.ts'
+import type { KeyRow, UsageAnswer, UsageCell, ModelRow, Pricing, Usd } from '../answers.ts'
 import { Spark, Bar } from '../parts/bar.ts'
 import { Panel } from '../parts/panel.ts'
 import { Proof } from '../parts/proof.ts'
 import { usageTable } from './usage-rows.ts'
-import type { HolderCall } from '../../server/admin/resources/request.ts'
+import type { HolderCall, RequestDetails } from '../../server/admin/resources/request.ts'
 import { Heads } from '../parts/heads.ts'
-import { Table, type Column } from '../parts/table.ts'
+import { hrefOpening, ListEnd, Table, type Column } from '../parts/table.ts'
+import { BillTable } from '../parts/cost.ts'
+import { Id } from '../parts/copy.ts'
+import { Sheet } from '../parts/sheet.ts'
 import { Snippets } from '../parts/snippets.ts'
 import { Price, pricesOf } from './model-prices.ts'
 import { CALL_COLUMNS } from './outcome.ts'
-
-/** Where the key is kept if its holder asks for that: in this tab, until it is closed. */
-const KEPT = 'sluicegate.key'
-
-// The key itself is only in this variable and, if its holder asks for that, in the tab. The signal says only that
-// there is one.
-let held: string | undefined
-const holding = signal(false)
+import { limitText } from '../text.ts'
+import { TopUp } from './top-up.ts'
 
 const HolderPlay = lazy(async () => (await import('./me-play.ts')).HolderPlay)
-const TABS = [
-  { key: 'overview', label: 'Overview', href: '/me' },
-  { key: 'usage', label: 'Usage', href: '/me/usage' },
-  { key: 'requests', label: 'Requests', href: '/me/requests' },
-  { key: 'models', label: 'Models', href: '/me/models' },
-  { key: 'play', label: 'Playground', href: '/me/play' },
-  { key: 'connect', label: 'Connect', href: '/me/connect' },
-]
+/** A session that the secret of a key has begun. */
+interface KeySession {
+  readonly key_id: string | null
+  readonly account_id: string
+  readonly name: string
+}
+
+/** What is left for a key, and by which limit; the place that its account or team is. */
+interface Place {
+  readonly left: Left | null
+  readonly left_usd: Usd
+  readonly free_tier: boolean
+  readonly time_zone: string
+  readonly limits?: readonly Read<Limit>[]
+  readonly contact: string | null
+  readonly last_unanswered:
+    | (HolderCall & { readonly message: string | null; readonly rules: readonly string[] })
+    | null
+}
 
 export function Me({ params }: ScreenProps) {
-  const [member, setMember] = useState<MemberSession | null>()
+  const [own, setOwn] = useState<MemberSession | KeySession | null>()
   const [ways, setWays] = useState<readonly SignInWay[]>([])
   const [failure, setFailure] = useState<ApiError>()
   useEffect(() => {
@@ -67,107 +78,245 @@ export function Me({ params }: ScreenProps) {
       .then(
         ({ data, sign_in }) => {
           setWays(sign_in?.providers ?? [])
-          setMember(data)
+          setOwn(data)
         },
-        () => setMember(null),
+        () => setOwn(null),
       )
   }, [])
-  if (member === undefined) return null
-  if (member) return html`<${MemberPage} member=${member} onLeft=${() => setMember(null)} />`
-  if (failure) return html`<main class="lone"><${Failure} error=${failure} /></main>`
-  if (!holding.value && !restore()) return html`<${KeySignIn} ways=${ways} />`
-  return html`<${Holder} secret=${held!} tab=${params.tab ?? 'overview'} />`
+  if (own === undefined) return null
+  if (own === null) {
+    if (failure) return html`<main class="lone"><${Failure} error=${failure} /></main>`
+    return html`<${KeySignIn} ways=${ways} onBegun=${setOwn} />`
+  }
+  const onLeft = () => setOwn(null)
+  return 'key_id' in own && own.key_id !== null
+    ? html`<${Holder} own=${own} tab=${params.tab ?? 'overview'} onLeft=${onLeft} />`
+    : html`<${Member} member=${own as MemberSession} tab=${params.tab ?? 'overview'} onLeft=${onLeft} />`
 }
 
-function Holder({ secret, tab }: { readonly secret: string; readonly tab: string }) {
-  const answer = useAnswer<{ data: Read<HolderKey> }>('/v1/key', { key: secret })
-  const title = answer.data
-    ? `${answer.data.data.account_id} / ${shortId(answer.data.data.key_id, 20)}`
-    : ''
+type Part = readonly [key: string, label: string, part: Content]
+
+/** Pages of the manual by the part of the page that is shown; the others are for holders of a key. */
+const MANUAL: Readonly<Record<string, string>> = {
+  connect: 'clients/index',
+  people: 'tasks/members',
+}
+
+/** The frame of the page: its parts, its manual, and leaving. */
+function Page({
+  title,
+  who,
+  parts,
+  tab,
+  onLeft,
+  children,
+}: {
+  readonly title: Content
+  /** Who is signed in, beside the title. */
+  readonly who?: Content
+  readonly parts: readonly Part[]
+  readonly tab: string
+  readonly onLeft: () => void
+  /** What is shown above the parts. */
+  readonly children?: Content
+}) {
+  const [current, , part] = parts.find(([key]) => key === tab) ?? parts[0]!
+  const openManual = () =>
+    (manual.value = MANUAL[current] ?? 'console#for-members-and-holders-of-a-key')
+  useKeys({ h: openManual })
+  const leave = () => call('DELETE', '/me/api/session', { body: {} }).finally(onLeft)
   return html`<header class="top holder">
       <a class="brand" href="/me"><${Mark} />Sluicegate</a>
-      <span class="mono muted">${secret.slice(0, 14)}…</span>
-      <div class="top-end"><${Button} onClick=${signOut}>Sign out<//></div>
+      <div class="top-end">
+        <${ZoneSwitch} /><${ThemeSwitch} />
+        <${Button} kind="quiet" title="Manual of this page (h)" onClick=${openManual}
+          ><span aria-hidden="true">?</span><span class="hidden">Manual of this page</span><//
+        >
+        <${Button} onClick=${leave}>Sign out<//>
+      </div>
     </header>
     <main class="holder-main" id="main">
       <div class="screen">
-        ${answer.error?.status === 401 && html`<${Notice} tone="bad">This key does not work any more. ${answer.error.message}<//>`}
-        <header class="screen-head"><h1><bdi>${title || 'Your key'}</bdi></h1></header>
-        <${Tabs} label="Parts of the page" tabs=${TABS} current=${tab} />
-        <${Answered} of=${answer} lines=${8}>
-          ${({ data }: { data: Read<HolderKey> }) =>
-            tab === 'usage'
-              ? html`<${HolderUsage} secret=${secret} />`
-              : tab === 'requests'
-                ? html`<${HolderRequests} secret=${secret} />`
-                : tab === 'models'
-                  ? html`<${HolderModels} secret=${secret} />`
-                  : tab === 'play'
-                    ? html`<${HolderPlay} secret=${secret} account=${data.account_id} onEnded=${answer.reload} />`
-                    : tab === 'connect'
-                      ? html`<${Connect} secret=${secret} />`
-                      : html`<${Overview} data=${data} secret=${secret} />`}
-        <//>
+        <header class="screen-head"><h1><bdi>${title}</bdi></h1>${who}</header>
+        ${children}
+        <${Tabs} label="Parts of the page" tabs=${parts.map(([key, label]) => ({ key, label, href: key === 'overview' ? '/me' : `/me/${key}` }))} current=${current} />
+        ${part}
       </div>
     </main>`
 }
 
-function Overview({ data, secret }: { readonly data: Read<HolderKey>; readonly secret: string }) {
-  const { spend_remaining_usd: ofCaps } = data
-  const credits = useAnswer<{ data: { balance_usd: Usd } }>('/v1/credits', { key: secret }).data
-  const balance = data.free_tier ? null : (credits?.data.balance_usd ?? null)
-  const left = lowerOf(ofCaps, balance)
-  return html`${data.log_content && html`<${Notice} tone="warn">The content of your calls is kept by the operator of this gateway.<//>`}
-    <div class="tiles">
-      <${Tile} label="Spent in all"><${Money} usd=${data.spend_usd} /><//>
-      <${Tile} label="Left" note=${left === null ? 'no limit of money' : left === balance ? 'of the balance' : 'by the limits below'}>
-        ${left === null ? '–' : html`<${Money} usd=${left} balance />`}
-      <//>
-      <${Tile} label="Requests a minute">${count(data.rpm_limit)}<//>
-      <${Tile} label="Calls at once">${count(data.concurrency_limit)}<//>
-      <${Tile} label="Expires">${data.expires_at ? html`<${Time} at=${data.expires_at} />` : 'never'}<//>
-    </div>
-    <${Lately} secret=${secret} />
+/** The page of a member: what is left, its keys, their use, and what its place has for those who manage it. */
+function Member({
+  member,
+  tab,
+  onLeft,
+}: {
+  readonly member: MemberSession
+  readonly tab: string
+  readonly onLeft: () => void
+}) {
+  const [error, setError] = useState<ApiError>()
+  useTitle(member.name, member.account_id)
+  const change = (id: string) =>
+    call('POST', '/me/api/session', { body: { member: id } }).then(
+      () => location.reload(),
+      (thrown: unknown) => setError(toApiError(thrown)),
+    )
+  const managesAll = member.manages && member.team_id === null
+  const parts: readonly Part[] = [
+    ['overview', 'Overview', html`<${Overview} account=${member.account_id} />`],
+    ['requests', 'Calls', html`<${HolderRequests} />`],
+    ['keys', 'Keys', html`<${MemberKeys} member=${member} />`],
+    ['usage', 'Usage', html`<${HolderUsage} />`],
+    ['models', 'Models', html`<${HolderModels} />`],
+    ['play', 'Playground', html`<${MemberPlay} member=${member} />`],
+    ['connect', 'Connect', html`<${Connect} />`],
+    ...(member.manages ? [['people', 'People', html`<${People} />`] as const] : []),
+    ...(managesAll ? [['statements', 'Statements', html`<${Statements} />`] as const] : []),
+  ]
+  const who = html`<span class="muted">${member.name}, ${member.account_id}</span>
+    ${member.places
+      .filter((one) => !one.current)
+      .map(
+        ({ member_id, account_id }) =>
+          html`<${Button} key=${member_id} onClick=${() => change(member_id)}>Go to ${account_id}<//>`,
+      )}`
+  return html`<${Page} title="Your keys" who=${who} parts=${parts} tab=${tab} onLeft=${onLeft}>
+    ${error && html`<${Failure} error=${error} />`}
+  <//>`
+}
+
+function Holder({
+  own: { key_id: id, account_id: account },
+  tab,
+  onLeft,
+}: {
+  readonly own: KeySession
+  readonly tab: string
+  readonly onLeft: () => void
+}) {
+  const path = `/me/api/keys/${encodeURIComponent(id!)}`
+  const answer = useAnswer<{ data: KeyRow }>(path)
+  const { data } = answer.data ?? {}
+  useTitle(data?.name, 'your key')
+  const parts: readonly Part[] = [
+    ['overview', 'Overview', data && html`<${Overview} account=${account} row=${data} />`],
+    ['requests', 'Calls', html`<${HolderRequests} />`],
+    ['usage', 'Usage', html`<${HolderUsage} />`],
+    ['models', 'Models', html`<${HolderModels} />`],
+    [
+      'play',
+      'Playground',
+      html`<${HolderPlay} path=${path} account=${account} onEnded=${answer.reload} />`,
+    ],
+    ['connect', 'Connect', html`<${Connect} />`],
+  ]
+  return html`<${Page} title=${data ? `${account} / ${data.name}` : 'Your key'} parts=${parts} tab=${tab} onLeft=${onLeft}>
     ${
-      data.limits &&
-      html`<section class="panel"><header><h2>Limits</h2></header><div class="panel-body"><${Limits} limits=${data.limits} zone=${data.time_zone} /></div></section>`
+      answer.error?.status === 401
+        ? html`<${Notice} tone="bad">This key does not work any more: it was changed, disabled or has expired.<//>`
+        : answer.error && html`<${Failure} error=${answer.error} onRetry=${answer.reload} />`
     }
+  <//>`
+}
+
+/** The Playground of a member: with one of its own keys that are active. */
+function MemberPlay({ member }: { readonly member: MemberSession }) {
+  const answer = useAnswer<{ data: readonly (KeyRow & { readonly owner?: string | null })[] }>(
+    '/me/api/keys',
+  )
+  return html`<${Answered} of=${answer} lines=${8}>
+    ${({ data }: NonNullable<typeof answer.data>) => {
+      const own = data.filter((one) => one.owner === member.member_id && !one.disabled)
+      const id = place.value.query.get('key')
+      const key = own.find((one) => one.id === id) ?? own[0]
+      if (!key)
+        return html`<${Empty} title="There is no key to try models with."><p class="muted">It needs an active key of your own, which is charged: <a href="/me/keys">Keys</a>.</p><//>`
+      const among = own.map((one) => ({ kind: 'key' as const, id: one.id, name: one.name }))
+      return html`${own.length > 1 && html`<${Choose} kind="key" label="Key" value=${key.id} known=${key.name} among=${among} onChoose=${(chosen: string) => chosen !== '' && setQuery({ key: chosen })} />`}
+        <${HolderPlay} key=${key.id} path=${`/me/api/keys/${encodeURIComponent(key.id)}`} account=${member.account_id} />`
+    }}
+  <//>`
+}
+
+/** @param row the key, where the session is that of one */
+function Overview({ account, row }: { readonly account: string; readonly row?: KeyRow }) {
+  const answer = useAnswer<{ data: Place }>('/me/api/place')
+  return html`${row?.log_content && html`<${Notice} tone="warn">The content of your calls is kept by the operator of this gateway.<//>`}
+    <${Answered} of=${answer} lines=${6}>
+      ${({ data }: { data: Place }) => html`<${Remaining} account=${account} row=${row} place=${data} />`}
+    <//>
+    <${TopUp} onBooked=${answer.reload} />`
+}
+
+function Remaining({
+  account,
+  row,
+  place,
+}: {
+  readonly account: string
+  readonly row: KeyRow | undefined
+  readonly place: Place
+}) {
+  const { left, free_tier: isFree, contact, limits = [], time_zone: zone } = place
+  const byBalance = left?.limit === 'balance'
+  const amount = left?.unit !== 'usd' ? null : byBalance ? place.left_usd : String(left.left)
+  const binding = limits.find(({ limit }) => limit === left?.limit)
+  const bound = binding ? valueOf(binding) : limitText(left?.limit ?? '')
+  const isEmpty = amount !== null && (amount === '0' || amount.startsWith('-'))
+  const lowest = (unit: string, window: string | null) => {
+    const plain = limits.filter((one) => one.unit === unit && one.window === window && !one.models)
+    return plain.length === 0
+      ? 'no limit'
+      : count(Math.min(...plain.map(({ value }) => Number(value))))
+  }
+  return html`${isEmpty && html`<${Notice} tone="bad">Every call is refused: ${byBalance ? html`the balance is <${Money} usd=${amount} exact />.` : html`the limit of ${bound} is used up, until ${left!.resets_at ? html`<${Time} at=${left!.resets_at} />` : 'it is raised'}.`} ${contact && html`Ask ${contact}.`}<//>`}
+    <div class="tiles">
+      <${Tile} label="Left" note=${left === null ? (isFree ? 'free tier: only models that cost nothing' : 'no limit of money') : byBalance ? 'of the balance' : `of ${bound}`}>
+        ${amount !== null ? html`<${Money} usd=${amount} balance />` : left ? html`${count(Number(left.left))} requests` : 'unlimited'}
+      <//>
+      ${
+        row &&
+        html`<${Tile} label="Spent in all"><${Money} usd=${row.spend_usd} /><//>
+          <${Tile} label="Requests a minute">${lowest('requests', 'minute')}<//>
+          <${Tile} label="Calls at once">${lowest('concurrent', null)}<//>
+          <${Tile} label="Expires">${row.expires_at ? html`<${Time} at=${row.expires_at} short />` : 'never'}<//>`
+      }
+    </div>
+    <${Lately} last=${place.last_unanswered} isMember=${!row} />
+    ${limits.length > 0 && html`<${Panel} title="Limits"><${Limits} limits=${limits} zone=${zone} /><//>`}
     <p class="muted prose">
-      All calls of this key are billed to its account, ${data.account_id}. Days and months are those of ${data.time_zone}.
-      ${data.free_tier ? ' The account is on the free tier: only models that cost nothing answer.' : ''}
+      All calls of ${row ? 'this key' : 'your keys'} are billed to the account ${account}. Days and months are those of ${zone}.
+      ${isFree ? ' The account is on the free tier: only models that cost nothing answer.' : ''}
     </p>`
 }
 
-/** The lower of two amounts, of which each may be absent. */
-function lowerOf(a: Usd | null, b: Usd | null): Usd | null {
-  if (a === null || b === null) return a ?? b
-  return addAmounts([a, b.startsWith('-') ? b.slice(1) : `-${b}`]).startsWith('-') ? a : b
-}
-
-function KeySignIn({ ways }: { readonly ways: readonly SignInWay[] }) {
+function KeySignIn({
+  ways,
+  onBegun,
+}: {
+  readonly ways: readonly SignInWay[]
+  readonly onBegun: (session: KeySession) => void
+}) {
   const [text, setText] = useState('')
   const [keep, setKeep] = useState(false)
   const [wrong, setWrong] = useState<string>()
-  const [error, setError] = useState<ApiError>()
   const form = useSubmission(async () => {
-    const secret = text.trim()
-    setError(undefined)
-    if (secret === '') return setWrong('Enter an API key, such as sk-sluice-…')
+    const key = text.trim()
+    if (key === '') return setWrong('Enter an API key, such as sk-sluice-…')
     setWrong(undefined)
-    try {
-      await call('GET', '/v1/key', { key: secret })
-    } catch (thrown) {
-      return setError(toApiError(thrown))
-    }
+    const { data } = await call<{ data: KeySession }>('POST', '/me/api/session', {
+      body: { key, keep },
+    })
     setText('')
-    hold(secret, keep)
+    onBegun(data)
   })
   return html`<main class="lone" id="main">
     <h1 class="brand"><${Mark} />Your key</h1>
     <form class="form" onSubmit=${form.submit}>
-      <${TextField} label="API key" type="password" mono value=${text} onInput=${setText} autofocus error=${wrong} help="It stays in this page, and goes to this gateway only." />
-      <${CheckField} label="Keep it in this tab" checked=${keep} onChange=${setKeep} help="Until the tab is closed. Otherwise a reload asks again." />
-      ${error && html`<${Failure} error=${error} />`}
+      <${TextField} label="API key" type="password" mono value=${text} onInput=${setText} autofocus error=${wrong} help="It goes to this gateway once, and begins a session. The page does not keep it." />
+      <${CheckField} label="Keep me signed in" checked=${keep} onChange=${setKeep} help="Otherwise the session ends with the browser." />
+      ${form.error && html`<${Failure} error=${form.error} />`}
       <div class="actions"><${Button} kind="primary" type="submit" busy=${form.busy}>Show my key<//></div>
     </form>
     ${ways.map(({ name, label }) => html`<p key=${name}><a class="button" href=${`/login/${name}?side=member`}>Sign in with ${label}</a></p>`)}
@@ -175,58 +324,49 @@ function KeySignIn({ ways }: { readonly ways: readonly SignInWay[] }) {
   </main>`
 }
 
-function hold(secret: string, keep: boolean): void {
-  held = secret
-  if (keep) sessionStorage.setItem(KEPT, secret)
-  holding.value = true
-}
-
-function restore(): boolean {
-  held ??= sessionStorage.getItem(KEPT) ?? undefined
-  if (held !== undefined) holding.value = true
-  return held !== undefined
-}
-
-function signOut(): void {
-  held = undefined
-  sessionStorage.removeItem(KEPT)
-  holding.value = false
-}
-
 // The calls of a key at a glance: the last 30 days, and the last refusal.
 
 const MONTH_MS = 30 * 86_400_000
 
 /** Nothing where the operator does not show it here. */
-function Lately({ secret }: { readonly secret: string }) {
+function Lately({
+  last,
+  isMember,
+}: {
+  readonly last: Place['last_unanswered']
+  readonly isMember: boolean
+}) {
   const paths = useMemo(() => {
     const from = new Date(Date.now() - MONTH_MS).toISOString()
     return {
-      usage: withQuery('/v1/key/usage', { from: from.slice(0, 10), rollup: 'day' }),
-      refused: '/v1/key/requests?end=blocked&end=limited&end=rejected&limit=1',
+      usage: withQuery('/me/api/usage', { from: from.slice(0, 10), rollup: 'day' }),
     }
   }, [])
-  const usage = useAnswer<UsageAnswer>(paths.usage, { key: secret }).data
-  const refused = useAnswer<{ data: readonly HolderCall[] }>(paths.refused, { key: secret }).data
+  const usage = useAnswer<UsageAnswer>(paths.usage).data
   if (!usage) return null
-  const [last] = refused?.data ?? []
   return html`<${Panel} title="Last 30 days">
     <p class="lately">
       <b><${Money} usd=${usage.totals.cost_usd} exact /></b>
       <span class="muted">${count(usage.totals.calls)} ${usage.totals.calls === 1 ? 'call' : 'calls'}</span>
       <${Spark} values=${usageTable(usage, 'cost_usd').rows[0]?.values ?? []} label="Spend by day, USD" />
     </p>
+    ${usage.totals.calls === 0 && html`<p>${isMember && html`Make a key under <a href="/me/keys">Keys</a>. `}Call with it as <a href="/me/connect">Connect</a> shows.</p>`}
     <${Proof} ledger=${usage.ledger} />
     ${last && html`<${Refusal} of=${last} />`}
   <//>`
 }
 
-function Refusal({ of: { at, status, code, end } }: { readonly of: HolderCall }) {
+function Refusal({
+  of: { id, at, status, code, end, message },
+}: {
+  readonly of: NonNullable<Place['last_unanswered']>
+}) {
   const meaning = MEANINGS[code ?? (end === 'blocked' ? 'policy_violation' : '')]
   return html`<div>
     <p>
-      Last refusal: <span class="state warn">${end}</span>${end === 'blocked' ? ' by the policy of this key' : ''} (${status}${code === null ? '' : `, ${code.replaceAll('_', ' ')}`}), <${Time} at=${at} />
+      Last refusal: <span class="state warn">${end}</span>${end === 'blocked' ? ' by the policy of this key' : ''} (${status}${code === null ? '' : `, ${code.replaceAll('_', ' ')}`}), <${Time} at=${at} />. <a href=${withQuery('/me/requests', { open: id })}>The call</a>
     </p>
+    ${message && html`<p class="prose">${message}</p>`}
     ${
       meaning !== undefined &&
       html`<details>
@@ -239,17 +379,13 @@ function Refusal({ of: { at, status, code, end } }: { readonly of: HolderCall })
 
 // Parts of the key holder's page: usage, calls, models, and how to connect a program.
 
-interface HolderProps {
-  readonly secret: string
-}
-
 const CALLS: readonly Column<Read<HolderCall>>[] = [
   CALL_COLUMNS.at,
   {
     key: 'status',
     label: 'Status',
     cell: ({ status, code, end }) =>
-      html`<span class=${end === 'completed' ? 'state' : 'state warn'}>${status ?? '–'}</span> ${code?.replaceAll('_', ' ') ?? (end === 'completed' ? '' : end)}`,
+      html`<span class=${end === 'completed' ? 'state' : 'state warn'}>${status ?? MISSING}</span> ${code?.replaceAll('_', ' ') ?? (end === 'completed' ? '' : end)}`,
     phone: 'figure',
   },
   CALL_COLUMNS.model,
@@ -261,7 +397,7 @@ const CALLS: readonly Column<Read<HolderCall>>[] = [
 
 const MODELS: readonly Column<ModelRow>[] = [
   { key: 'id', label: 'Model', cell: ({ id }) => id },
-  { key: 'modality', label: 'For', cell: ({ modality }) => modality ?? '–', phone: 'rest' },
+  { key: 'modality', label: 'For', cell: ({ modality }) => modality ?? MISSING, phone: 'rest' },
   {
     key: 'pricing',
     label: 'Price',
@@ -270,26 +406,34 @@ const MODELS: readonly Column<ModelRow>[] = [
   },
 ]
 
-function HolderUsage({ secret }: HolderProps) {
+const USAGE_BY = [
+  { value: 'model', label: 'model' },
+  { value: 'key', label: 'key' },
+  { value: 'tag', label: 'tag' },
+]
+
+function HolderUsage() {
+  const [by, setBy] = useState('model')
   const from = new Date(Date.now() - 30 * 86_400_000).toISOString().slice(0, 10)
   const answer = useAnswer<UsageAnswer>(
-    withQuery('/v1/key/usage', { from, group: 'model', rollup: 'month' }),
-    { key: secret },
+    withQuery('/me/api/usage', { from, group: by, rollup: 'month' }),
   )
   if (answer.error?.status === 404) return html`<${SwitchedOff} error=${answer.error} />`
-  return html`<${Answered} of=${answer} lines=${5}>
+  return html`<${RadioField} label="By" value=${by} options=${USAGE_BY} onChange=${setBy} />
+    <${Answered} of=${answer} lines=${5}>
     ${({ data, totals, ledger }: UsageAnswer) => {
-      const rows = byModel(data)
+      const rows = sumsBy(by, data)
       if (rows.length === 0) return html`<${Empty} title="No calls in the last 30 days." />`
+      const decimals = wholeDecimals([...rows.map(({ cost }) => cost), totals.cost_usd])
       return html`<section class="panel">
-        <header><h2>Last 30 days, by model (UTC days)</h2></header>
+        <header><h2>Last 30 days (UTC days)</h2></header>
         <div class="panel-body">
           <table class="plain ruled sums">
-            <${Heads} names=${['Model', 'Calls', 'Cost', html`<span class="hidden">Share</span>`]} end=${['Calls', 'Cost']} />
+            <${Heads} names=${[by[0]!.toUpperCase() + by.slice(1), 'Calls', 'Cost', html`<span class="hidden">Share</span>`]} end=${['Calls', 'Cost']} />
             <tbody>
-              ${rows.map(({ name, calls, cost }) => html`<tr key=${name}><td>${name}</td><td class="end number">${count(calls)}</td><td class="end number">${exactMoney(cost)}</td><td class="end wide-only"><${Bar} share=${ratio(cost, totals.cost_usd ?? '0')} label=${`${name}: share of the cost`} /></td></tr>`)}
+              ${rows.map(({ name, calls, cost }) => html`<tr key=${name}><td>${name}</td><td class="end number">${count(calls)}</td><td class="end"><${Money} usd=${cost} decimals=${decimals} /></td><td class="end wide-only"><${Bar} share=${ratio(cost, totals.cost_usd ?? '0')} label=${`${name}: share of the cost`} /></td></tr>`)}
             </tbody>
-            <tfoot><tr><th scope="row">Total</th><td class="end number">${count(totals.calls)}</td><td class="end number">${exactMoney(totals.cost_usd)}</td><td class="wide-only"></td></tr></tfoot>
+            <tfoot><tr><th scope="row">Total</th><td class="end number">${count(totals.calls)}</td><td class="end"><${Money} usd=${totals.cost_usd} decimals=${decimals} /></td><td class="wide-only"></td></tr></tfoot>
           </table>
           <${Proof} ledger=${ledger} />
         </div>
@@ -298,32 +442,54 @@ function HolderUsage({ secret }: HolderProps) {
   <//>`
 }
 
-function HolderRequests({ secret }: HolderProps) {
-  const list = usePages<Read<HolderCall>>('/v1/key/requests', 'after', secret)
+function HolderRequests() {
+  const list = usePages<Read<HolderCall>>('/me/api/requests')
+  const open = place.value.query.get('open') ?? undefined
   if (list.error?.status === 404) return html`<${SwitchedOff} error=${list.error} />`
   if (!list.loading && !list.error && list.rows.length === 0)
-    return html`<${Empty} title="This key has made no call yet." />`
+    return html`<${Empty} title="No call was made yet." />`
   return html`${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
-    <${Table} name="holder-requests" caption="Calls of this key, newest first" columns=${CALLS} rows=${list.rows} idOf=${({ id }: Read<HolderCall>) => id} loading=${list.loading} />
-    ${list.next !== null && html`<p class="more"><${Button} busy=${list.loadingMore} onClick=${list.more}>Older<//></p>`}`
+    <${Table} name="holder-requests" caption="Calls, newest first" columns=${CALLS} rows=${list.rows} idOf=${({ id }: Read<HolderCall>) => id} hrefOf=${({ id }: Read<HolderCall>) => hrefOpening(id)} open=${open} loading=${list.loading} />
+    <${ListEnd} list=${list} verb="Older" />
+    ${open !== undefined && html`<${CallSheet} key=${open} id=${open} />`}`
 }
 
-function HolderModels({ secret }: HolderProps) {
-  const answer = useAnswer<{ data: readonly ModelRow[] }>('/v1/models', { key: secret })
+type BilledCall = Read<HolderCall & Pick<RequestDetails, 'bill' | 'bill_missing'>>
+
+/** One call, with what was charged for it. */
+function CallSheet({ id }: { readonly id: string }) {
+  const answer = useAnswer<{ data: BilledCall }>(`/me/api/requests/${encodeURIComponent(id)}`)
+  return html`<${Sheet} title=${html`<${Id} id=${id} />`} onClose=${() => setQuery({ open: undefined })}>
+    <${Answered} of=${answer}>
+      ${({
+        data: { at, model, end, bill, bill_missing: missing },
+      }: {
+        data: BilledCall
+      }) => html`<div class="stack">
+        <p><${Time} at=${at} /> · ${model ?? MISSING} · ${end ?? 'running'}</p>
+        ${bill ? html`<${BillTable} bill=${bill} />` : html`<p class="muted">${missing === 'folded' ? 'Its charge is a part of a daily total by now, or it had none.' : 'Its prices are not stored any more.'}</p>`}
+      </div>`}
+    <//>
+  <//>`
+}
+
+function HolderModels() {
+  const answer = useAnswer<{ data: readonly ModelRow[] }>('/me/api/models')
   return html`<${Answered} of=${answer} lines=${8}>
     ${({
       data,
     }: {
       data: readonly ModelRow[]
-    }) => html`<${Table} name="holder-models" caption="Models that this key may use" columns=${MODELS} rows=${data} idOf=${({ id }: ModelRow) => id} />
-      <p class="caption">${count(data.length)} models. Prices of tokens are for a million.</p>`}
+    }) => html`<${Table} name="holder-models" caption="Models that may be used" columns=${MODELS} rows=${data} idOf=${({ id }: ModelRow) => id} />
+      <p class="caption">${data.length === 1 ? '1 model' : `${count(data.length)} models`}. Prices of tokens are for a million.</p>`}
   <//>`
 }
 
-function Connect({ secret }: HolderProps) {
+function Connect() {
+  const models = useAnswer<{ data: readonly ModelRow[] }>('/me/api/models').data?.data
   return html`<div class="stack prose">
     <p>Set the base URL and the key in your program. <code>$API_KEY</code> stands for the key of this page.</p>
-    <${Snippets} asKey=${secret} />
+    ${models && html`<${Snippets} model=${models.find(({ modality }) => modality === 'chat')?.id ?? '…'} />`}
   </div>`
 }
 
@@ -331,13 +497,14 @@ function SwitchedOff({ error }: { readonly error: ApiError }) {
   return html`<${Empty} title="The operator does not show this here."><p class="muted">${error.message}</p><//>`
 }
 
-function byModel(rows: readonly UsageCell[]) {
+function sumsBy(by: string, rows: readonly UsageCell[]) {
   const models = new Map<string, { calls: number; costs: string[] }>()
   for (const { group, calls, cost_usd: cost } of rows) {
-    const sums = models.get(group.model ?? '–') ?? { calls: 0, costs: [] }
+    const name = (group as Readonly<Record<string, string | null>>)[by] ?? 'none'
+    const sums = models.get(name) ?? { calls: 0, costs: [] }
     sums.calls += calls ?? 0
     sums.costs.push(cost ?? '0')
-    models.set(group.model ?? '–', sums)
+    models.set(name, sums)
   }
   return [...models]
     .filter(([, { calls }]) => calls > 0)
@@ -348,10 +515,12 @@ function byModel(rows: readonly UsageCell[]) {
 function pricesIn(pricing: ModelRow['pricing']): Content {
   const named = pricesOf((pricing ?? {}) as Pricing)
   if (named.length === 0) return MISSING
-  return named.map(
-    ([name, usd], place) =>
-      html`${place > 0 && ' · '}${name.replaceAll('_', ' ')} <${Price} name=${name} usd=${usd} />`,
-  )
+  return html`<span class="prices"
+    >${named.map(
+      ([name, usd], place) =>
+        html`${place > 0 && ' · '}${name.replaceAll('_', ' ')} <${Price} name=${name} usd=${usd} />`,
+    )}</span
+  >`
 }
 
 /** Advice for the holder of a key after a refusal, by `code`. */

@@ -33,3 +33,9 @@ export function isPerToken(name: string): boolean {
 export function perMillion(usd: string): string {
   return plainDecimal(`${plainDecimal(usd)}e6`)
 }
+
+/** A price of one, for which a million costs this. The API says what is wrong with a text that is no amount. */
+export function ofMillion(usd: string): string {
+  const text = usd.trim()
+  return /^\d+(?:\.\d*)?$/.test(text) ? plainDecimal(`${plainDecimal(text)}e-6`) : text
+}

@@ -15,21 +15,24 @@ export function ModelsField({
   value,
   onInput,
   error,
+  empty,
 }: {
   readonly value: string
   readonly onInput: (value: string) => void
   readonly error?: string | undefined
+  /** The models where none is given; all of them by default. */
+  readonly empty?: string | undefined
 }) {
   const models = useAnswer<{ data: readonly ModelRow[] }>('/admin/models').data?.data
   const entries = entriesOf(value)
   const matched = models?.filter(({ id }) => entries.some((one) => covers(one, id))) ?? []
   const help =
     entries.length === 0
-      ? 'Empty: all models. Else ids and vendor/*, with spaces between.'
+      ? `Empty: ${empty === undefined ? 'all models' : 'those of new keys'}. Else ids and vendor/*, with spaces between.`
       : models &&
         `Matches ${matched.length} of ${models.length} models${matched.length > 0 && matched.length <= NAMED ? `: ${matched.map(({ id }) => id).join(', ')}` : ''}.`
   return html`<div>
-    <${TextField} label="Models" value=${value} onInput=${onInput} mono help=${help} error=${error} placeholder="all" />
+    <${TextField} label="Models" value=${value} onInput=${onInput} mono help=${help} error=${error} placeholder=${empty ?? 'all'} />
     ${models && models.length > 1 && html`<${Picker} models=${models} entries=${entries} onChange=${(next: readonly string[]) => onInput(next.join(' '))} />`}
   </div>`
 }

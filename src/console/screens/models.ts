@@ -1,27 +1,35 @@
 /** Models: their prices, capabilities, and health. */
 import { useState } from 'preact/hooks'
-import { useAnswer, call } from '../api.ts'
+import { useAnswer } from '../api.ts'
 import type { ModelRow, HealthState, PriceSource } from '../answers.ts'
-import { count, shortCount, duration, exactMoney, money } from '../format.ts'
+import { MISSING, count, shortCount, duration, exactMoney, money } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Money, Facts, Time } from '../parts/facts.ts'
 import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
 import { Panel } from '../parts/panel.ts'
-import { Answered, Empty } from '../parts/states.ts'
-import { ColumnChoice, hrefOpening, Table, type Column } from '../parts/table.ts'
-import { place, setQuery } from '../state.ts'
+import { Answered, Empty, Notice } from '../parts/states.ts'
+import { amounts, ColumnChoice, hrefOpening, Table, type Column } from '../parts/table.ts'
+import { allows, place, setQuery, type ScreenProps } from '../state.ts'
+import { actsOf, coolDown, perform, resumeOf, testOf, useOpened } from '../acts.ts'
+import { useKeys } from '../keys.ts'
+import { MoreActs } from '../parts/menu.ts'
+import { Tabs } from '../parts/tabs.ts'
+import { ModelForm } from './model-form.ts'
+import { changeEntries, Where } from './vendor-key.ts'
+import { Vendors } from './vendors.ts'
+import type { ManagedAnswer } from '../../server/admin/resources/managed.ts'
 import { Heads } from '../parts/heads.ts'
 import { isPerToken, Price, pricesOf, perMillion } from './model-prices.ts'
 import { PriceImport } from './price-import.ts'
 import { Confirm } from '../parts/confirm.ts'
-import { SelectField } from '../parts/form.ts'
 import { Sheet } from '../parts/sheet.ts'
 import type {
   Deployment as SentDeployment,
   UnservedAnswer,
 } from '../../server/admin/resources/model.ts'
 import type { Read } from '../amounts.ts'
+import { actorText } from '../text.ts'
 
 /** An older list of prices may be out of date. */
 const OLD_DAYS = 90
@@ -29,7 +37,7 @@ const OLD_DAYS = 90
 const DAY_MS = 86_400_000
 
 function Source({ source }: { readonly source: PriceSource | null | undefined }): Content {
-  if (!source) return '–'
+  if (!source) return MISSING
   const { from, checked_at: at } = source
   if (from === 'own' || !at) return html`<span>${from === 'own' ? 'own' : from}</span>`
   const days = Math.floor((Date.now() - Date.parse(at)) / DAY_MS)
@@ -42,6 +50,11 @@ function Source({ source }: { readonly source: PriceSource | null | undefined })
 // The state of a deployment, in word and shape.
 
 const MARKS: Readonly<Record<HealthState, string>> = { healthy: '●', probing: '◐', cooldown: '○' }
+const WORDS: Readonly<Record<HealthState, string>> = {
+  healthy: 'healthy',
+  probing: 'being tried again',
+  cooldown: 'left out',
+}
 const TONES: Readonly<Record<HealthState, string>> = {
   healthy: 'ok',
   probing: 'warn',
@@ -49,7 +62,7 @@ const TONES: Readonly<Record<HealthState, string>> = {
 }
 
 function Health({ state }: { readonly state: HealthState }) {
-  return html`<span class=${TONES[state]}>${MARKS[state]} ${state}</span>`
+  return html`<span class=${TONES[state]}>${MARKS[state]} ${WORDS[state]}</span>`
 }
 
 const FILTERS: readonly Filter[] = [
@@ -97,38 +110,52 @@ const COLUMNS: readonly Column<ModelRow>[] = [
   {
     key: 'calls',
     label: 'Calls',
-    cell: ({ last_24h: last }) =>
-      html`${shortCount(last?.calls)}<span class="narrow"> calls</span>`,
+    cell: ({ last_24h: last }) => shortCount(last?.calls),
     end: true,
     phone: 'rest',
   },
-  {
+  amounts(({ last_24h: last }) => last?.cost_usd, {
     key: 'cost',
     label: 'Cost',
-    cell: ({ last_24h: last }) => html`<${Money} usd=${last?.cost_usd} />`,
-    end: true,
     phone: 'rest',
-  },
+  }),
   { key: 'health', label: 'Deployments', cell: healthOf, phone: 'figure' },
 ]
 const EVERY_MS = 15_000
 
-export function Models() {
-  const [importing, setImporting] = useState(false)
+const TABS = [
+  { key: 'models', label: 'Models' },
+  { key: 'vendors', label: 'Vendors' },
+  { key: 'unserved', label: 'Asked for, not served' },
+]
+
+export function Models({ params: { tab = 'models' } }: ScreenProps) {
+  const tabs = TABS.map((one) => ({ ...one, href: `/console/models/${one.key}` }))
+  return html`<div class="screen">
+    <header class="screen-head"><h1>Models</h1></header>
+    <${Tabs} label="Parts of the models" current=${tab} tabs=${tabs} />
+    ${tab === 'vendors' ? html`<${Vendors} />` : tab === 'unserved' ? html`<${Unserved} />` : html`<${List} />`}
+  </div>`
+}
+
+function List() {
+  const [importing, setImporting] = useOpened('import')
+  const [adding, setAdding] = useOpened('add')
+  useKeys({ n: () => allows('config') && setAdding('') })
   const answer = useAnswer<{ data: readonly ModelRow[] }>('/admin/models', { every: EVERY_MS })
   const open = place.value.query.get('open') ?? undefined
   return html`<div class="screen">
-    <header class="screen-head">
-      <h1>Models</h1>
+    <div class="screen-head">
       <${Filters} filters=${FILTERS} />
       <div class="screen-actions">
         <${ColumnChoice} name="models" columns=${COLUMNS} />
-        <${Button} right="config" onClick=${() => setImporting(true)}>Import prices<//>
+        <${Button} right="config" onClick=${() => setImporting('')}>Import prices<//>
+        <${Button} kind="primary" right="config" onClick=${() => setAdding('')}>Add a model<//>
       </div>
-    </header>
+    </div>
     <${Answered} of=${answer} lines=${10}>
       ${({ data }: { data: readonly ModelRow[] }) => {
-        const rows = data.filter(matches)
+        const rows = data.filter(matches).toSorted((one, other) => harmOf(one) - harmOf(other))
         return html`${
           rows.length === 0
             ? html`<${Nothing} />`
@@ -139,6 +166,7 @@ export function Models() {
                   rows=${rows}
                   idOf=${(row: ModelRow) => row.id}
                   hrefOf=${(row: ModelRow) => hrefOpening(row.id)}
+                  actsOf=${({ id }: ModelRow) => actsOf({ kind: 'model', id, name: id })}
                   open=${open}
                 />`
         }
@@ -151,17 +179,13 @@ export function Models() {
             html`<${ModelSheet}
               id=${open}
               model=${data.find(({ id }) => id === open)}
-              onChanged=${answer.reload}
               onClose=${() => setQuery({ open: undefined }, { replace: true })}
             />`
           }`
       }}
     <//>
-    <${Unserved} />
-    ${
-      importing &&
-      html`<${PriceImport} onDone=${answer.reload} onClose=${() => setImporting(false)} />`
-    }
+    ${adding !== undefined && html`<${ModelForm} name=${adding} onClose=${() => setAdding(undefined)} />`}
+    ${importing !== undefined && html`<${PriceImport} onDone=${answer.reload} onClose=${() => setImporting(undefined)} />`}
   </div>`
 }
 
@@ -173,29 +197,42 @@ const REASONS: Readonly<Record<UnservedAnswer['reason'], string>> = {
   gone: 'its vendor has it no more',
 }
 
-/** Names that clients asked for and that are not served; nothing where there are none. */
+/** Names that clients asked for and that are not served, each with what changes that. */
 function Unserved() {
-  const { data } = useAnswer<{ data: readonly UnservedAnswer[] }>('/admin/models/unserved', {
+  const answer = useAnswer<{ data: readonly UnservedAnswer[] }>('/admin/models/unserved', {
     every: EVERY_MS,
   })
-  if (!data || data.data.length === 0) return null
-  return html`<${Panel} title="Asked for and not served">
-    <table class="plain stacked">
-      <${Heads} names=${['Name', 'Why', 'Asked', 'Last', 'What changes it']} end=${['Asked']} />
-      <tbody>
-        ${data.data.map(
-          ({ name, reason, asked, last_at, remedy }) =>
-            html`<tr key=${name}>
-              <th scope="row" class="mono">${name}</th>
-              <td>${REASONS[reason]}</td>
-              <td class="end number">${count(asked)}</td>
-              <td><${Time} at=${last_at} /></td>
-              <td class="mono">${remedy}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-  <//>`
+  const [importing, setImporting] = useState(false)
+  const [adding, setAdding] = useState<string>()
+  const mend = ({ name, reason }: UnservedAnswer): Content =>
+    reason === 'no_price'
+      ? html`<${Button} kind="quiet" right="config" onClick=${() => setImporting(true)}>Take its price<//>`
+      : html`<${Button} kind="quiet" right="config" onClick=${() => setAdding(name)}>${reason === 'disabled' ? 'Enable' : 'Add it'}<//>`
+  return html`<${Answered} of=${answer}>
+      ${({ data }: { data: readonly UnservedAnswer[] }) =>
+        data.length === 0
+          ? html`<${Empty} title="Every name that was asked for is served." />`
+          : html`<${Panel} title="Asked for and not served">
+              <table class="plain ruled stacked">
+                <${Heads} names=${['Name', 'Why', 'Asked', 'Last', 'On the command line', 'Act']} end=${['Asked']} />
+                <tbody>
+                  ${data.map(
+                    (row) =>
+                      html`<tr key=${row.name}>
+                        <th scope="row" class="mono">${row.name}</th>
+                        <td>${REASONS[row.reason]}</td>
+                        <td class="end number">${count(row.asked)}</td>
+                        <td><${Time} at=${row.last_at} /></td>
+                        <td class="mono">${row.remedy}</td>
+                        <td>${mend(row)}</td>
+                      </tr>`,
+                  )}
+                </tbody>
+              </table>
+            <//>`}
+    <//>
+    ${adding !== undefined && html`<${ModelForm} name=${adding} onClose=${() => setAdding(undefined)} />`}
+    ${importing && html`<${PriceImport} onDone=${answer.reload} onClose=${() => setImporting(false)} />`}`
 }
 
 function Nothing() {
@@ -209,13 +246,15 @@ function Nothing() {
 function tokenPrice(name: string) {
   return ({ pricing }: ModelRow): Content => {
     const usd = pricing[name]
-    return typeof usd === 'string' ? html`<${Price} name=${name} usd=${usd} />` : '–'
+    return typeof usd === 'string'
+      ? html`<${Price} name=${name} usd=${usd} />`
+      : html`<span class="muted">none</span>`
   }
 }
 
 function unitOf({ pricing }: ModelRow): Content {
   const units = pricesOf(pricing).filter(([name]) => !isPerToken(name))
-  if (units.length === 0) return '–'
+  if (units.length === 0) return html`<span class="muted">none</span>`
   return units.map(
     ([name, usd], index) => html`${index > 0 ? ', ' : ''}<${Price} name=${name} usd=${usd} />`,
   )
@@ -239,6 +278,14 @@ function healthOf({ deployments }: ModelRow): Content {
   >`
 }
 
+/** The worst first: nothing answers, something is left out, something failed today. */
+function harmOf({ deployments, last_24h: last }: ModelRow): number {
+  const well = deployments.filter(({ health }) => health.state === 'healthy').length
+  if (well === 0) return 0
+  if (well < deployments.length) return 1
+  return last && Object.keys(last.failures).length > 0 ? 2 : 3
+}
+
 function matches({ id, aliases, modality, deployments }: ModelRow): boolean {
   const { query } = place.value
   const [texts, modalities, states] = ['q', 'modality', 'state'].map((name) => query.getAll(name))
@@ -251,31 +298,22 @@ function matches({ id, aliases, modality, deployments }: ModelRow): boolean {
   )
 }
 
-// One model: prices, deployments and their health, and disabling a deployment.
-
-const SPANS = [
-  { value: '300', label: '5 minutes' },
-  { value: '3600', label: '1 hour' },
-  { value: '21600', label: '6 hours' },
-  { value: '86400', label: '24 hours' },
-]
+// One model: prices, deployments and their health, and what can be done with it.
 
 /** @param model undefined where the catalog has none of that id */
 function ModelSheet({
   id,
   model,
-  onChanged,
   onClose,
 }: {
   readonly id: string
   readonly model: ModelRow | undefined
-  readonly onChanged: () => void
   readonly onClose: () => void
 }) {
   return html`<${Sheet} title=${id} onClose=${onClose}>
     ${
       model
-        ? html`<${Details} model=${model} onChanged=${onChanged} />`
+        ? html`<${Details} model=${model} />`
         : html`<${Empty} title="There is no such model.">
             <p class="muted">It may have been taken out of the configuration.</p>
           <//>`
@@ -283,28 +321,72 @@ function ModelSheet({
   <//>`
 }
 
-function Details({
-  model,
-  onChanged,
-}: {
-  readonly model: ModelRow
-  readonly onChanged: () => void
-}) {
-  const { id, aliases, modality, free_tier, capabilities } = model
+function Details({ model }: { readonly model: ModelRow }) {
+  const { id, aliases, modality, free_tier, capabilities, wildcard } = model
   const named = encodeURIComponent(id)
+  const [doing, setDoing] = useState<'edit' | 'where' | 'remove'>()
+  const managed = useAnswer<{ data: ManagedAnswer }>(allows('config') ? '/admin/managed' : null)
+  const single = useAnswer<{ data: { readonly fallbacks: readonly Fallback[] } }>(
+    `/admin/models/${named}`,
+  )
+  const entryOf = (name: string | null) =>
+    managed.data?.data.entries.find((one) => one.section === 'models' && one.name === name)
+  const entry = entryOf(id)
+  const source = entry ?? entryOf(wildcard)
+  const stop = () => setDoing(undefined)
+  const remove = async () => {
+    const { revision } = entry!
+    await changeEntries([{ section: 'models', name: id, value: null, revision }], `Removed ${id}`)
+    stop()
+  }
+  const last = model.last_24h
   const facts: (readonly [string, Content])[] = [
     ['Modality', modality],
-    ['Other names', aliases.length > 0 ? aliases.join(', ') : '–'],
+    ['Other names', aliases.length > 0 ? aliases.join(', ') : 'none'],
+    ['Context', tokensOf(model.context_length)],
+    ['Longest answer', tokensOf(model.max_output_tokens)],
     ['Free tier', free_tier ? 'yes' : 'no'],
     ['Can', abilitiesOf(capabilities)],
+    ['Fallbacks', fallbacksOf(single.data?.data.fallbacks)],
+    [
+      'Last 24 h',
+      last
+        ? html`${count(last.calls)} calls, <${Money} usd=${last.cost_usd} />, failures: ${failuresOf(last.failures)}`
+        : 'not kept',
+    ],
     ['Price from', html`<${Source} source=${model.price_source} />`],
+    [
+      'Set up',
+      source
+        ? html`here, by ${actorText(source.changed_by)}, <${Time} at=${source.changed_at} />`
+        : wildcard
+          ? html`by <span class="mono">${wildcard}</span>`
+          : 'in a file, or by the starter',
+    ],
   ]
   return html`<div class="stack">
     <p class="actions">
-      <a class="button" href=${`/console/play?model=${named}`}>Test call</a>
+      <${Button} right="config" onClick=${() => perform(testOf(id))}>Test now<//>
+      <${Button} right="config" onClick=${() => setDoing('edit')}>${entry ? 'Edit' : 'Set its own entry'}<//>
+      ${!entry && html`<${Button} right="config" onClick=${() => setDoing('where')}>Where it is set<//>`}
+      ${entry && html`<${Button} kind="danger" right="config" onClick=${() => setDoing('remove')}>Remove<//>`}
+      <a class="button quiet" href=${`/console/play?model=${named}`}>Playground</a>
       <a class="button quiet" href=${`/console/usage?model=${named}&group=key`}>Usage</a>
       <a class="button quiet" href=${`/console/requests?model=${named}`}>Requests</a>
     </p>
+    ${entry?.shadowed_by && html`<${Notice} tone="warn">${entry.shadowed_by} has this model too, and wins.<//>`}
+    ${entry?.left_out && html`<${Notice} tone="bad">Its entry is not in force: ${entry.left_out}<//>`}
+    <section class="stack">
+      <h3>Deployments</h3>
+      ${
+        model.deployments.length === 0
+          ? html`<p class="muted">None: calls for this model fail.</p>`
+          : model.deployments.map(
+              (deployment) =>
+                html`<${OneDeployment} key=${deployment.id} model=${id} deployment=${deployment} all=${model.deployments} />`,
+            )
+      }
+    </section>
     <${Facts} facts=${facts} />
     <section>
       <h3>Prices</h3>
@@ -315,22 +397,28 @@ function Details({
           <${Prices} pricing=${model.next_price_change.pricing} />`
       }
     </section>
-    <section class="stack">
-      <h3>Deployments</h3>
-      ${
-        model.deployments.length === 0
-          ? html`<p class="muted">None: calls for this model fail.</p>`
-          : model.deployments.map(
-              (deployment) =>
-                html`<${OneDeployment}
-                  key=${deployment.id}
-                  deployment=${deployment}
-                  onChanged=${onChanged}
-                />`,
-            )
-      }
-    </section>
+    ${doing === 'edit' && html`<${ModelForm} name=${id} onClose=${stop} />`}
+    ${doing === 'where' && html`<${Where} name=${wildcard ?? id} path=${`models.${wildcard ?? id}.`} onClose=${stop} />`}
+    ${doing === 'remove' && html`<${Confirm} title=${`Remove ${id}?`} verb="Remove" act=${remove} onClose=${stop}><p>Calls that run end as usual. ${wildcard ? 'It is served as the entry of its vendor says then.' : 'New calls do not find it from now on, on any gateway.'}</p><//>`}
   </div>`
+}
+
+interface Fallback {
+  readonly model: string
+  readonly when: readonly string[]
+  readonly skipped: string | null
+}
+
+function fallbacksOf(all: readonly Fallback[] | undefined): Content {
+  if (!all || all.length === 0) return all ? 'none' : '…'
+  return all.map(
+    ({ model, when, skipped }, at) =>
+      html`<span key=${model}>${at > 0 ? ', ' : ''}<a class="mono" href=${hrefOpening(model)}>${model}</a> <span class="muted">when ${when.join(', ')}${skipped ? `; passed over now: ${skipped.replaceAll('_', ' ')}` : ''}</span></span>`,
+  )
+}
+
+function tokensOf(many: number | null): string {
+  return many === null ? 'not stated' : `${count(many)} tokens`
 }
 
 function Prices({ pricing }: { readonly pricing: ModelRow['pricing'] }) {
@@ -352,82 +440,59 @@ function Prices({ pricing }: { readonly pricing: ModelRow['pricing'] }) {
 }
 
 function OneDeployment({
+  model,
   deployment: { id, weight, priority, health, failures_24h: failures },
-  onChanged,
+  all,
 }: {
+  readonly model: string
   readonly deployment: Deployment
-  readonly onChanged: () => void
+  readonly all: readonly Deployment[]
 }) {
-  const [asking, setAsking] = useState<'cooldown' | 'resume'>()
-  const [seconds, setSeconds] = useState(SPANS[0]!.value)
-  const act = async () => {
-    const path = `/admin/deployments/${encodeURIComponent(id)}/${asking}`
-    const body = asking === 'cooldown' ? { seconds: Number(seconds) } : {}
-    await call('POST', path, { body })
-    setAsking(undefined)
-    onChanged()
-  }
+  const total = all
+    .filter((one) => one.priority === priority)
+    .reduce((sum, one) => sum + one.weight, 0)
   const facts: (readonly [string, Content])[] = [
-    ['Since', html`<${Time} at=${health.since} />`],
-    ['Until', health.rests_until ? html`<${Time} at=${health.rests_until} />` : '–'],
+    ...(health.since ? ([['Since', html`<${Time} at=${health.since} />`]] as const) : []),
+    ...(health.rests_until
+      ? ([['Until', html`<${Time} at=${health.rests_until} />`]] as const)
+      : []),
+    [
+      'Last success',
+      health.last_success ? html`<${Time} at=${health.last_success} />` : 'none since the start',
+    ],
     ['Last failure', health.last_failure ? html`<code>${health.last_failure}</code>` : 'none'],
-    ['The vendor said', health.vendor_message ?? '–'],
-    ['Failures, 24 h', failuresOf(failures)],
-    ['First part', health.latency_ms === null ? '–' : `${duration(health.latency_ms)} on average`],
+    ['The vendor said', health.vendor_message ?? 'nothing'],
+    ['Failures, 24 h', failures ? failuresOf(failures) : 'not kept'],
+    [
+      'First token',
+      health.latency_ms === null ? 'no calls' : `${duration(health.latency_ms)} on average`,
+    ],
     ['Running', shortCount(health.in_flight)],
-    ['Choice', `priority ${priority}, weight ${weight}`],
+    ['Choice', `order ${priority}, share ${weight} of ${total}`],
   ]
+  const main = health.state === 'healthy' ? coolDown(id) : resumeOf(id)
   return html`<section class="panel">
     <header>
       <h3>${id} <${Health} state=${health.state} /></h3>
-      ${
-        health.state === 'healthy'
-          ? html`<${Button} right="keys" onClick=${() => setAsking('cooldown')}>Cool down<//>`
-          : html`<${Button} right="keys" onClick=${() => setAsking('resume')}>Resume<//>`
-      }
+      <span class="actions">
+        <${Button} right="keys" onClick=${() => perform(main)}>${main.verb}<//>
+        <${MoreActs} name=${id} acts=${[testOf(model, id), coolDown(id, 60), coolDown(id, 1440)]} />
+      </span>
     </header>
     <div class="panel-body"><${Facts} facts=${facts} /></div>
-    ${
-      asking === 'cooldown' &&
-      html`<${Confirm}
-        title=${`Take ${id} out?`}
-        verb="Cool down"
-        act=${act}
-        onClose=${() => setAsking(undefined)}
-      >
-        <p>
-          New calls go to other deployments of its models; where there is none, they fail. Running
-          calls go on. This holds on all gateways.
-        </p>
-        <${SelectField} label="For" value=${seconds} options=${SPANS} onChange=${setSeconds} />
-      <//>`
-    }
-    ${
-      asking === 'resume' &&
-      html`<${Confirm}
-        title=${`Take ${id} back in?`}
-        verb="Resume"
-        danger=${false}
-        act=${act}
-        onClose=${() => setAsking(undefined)}
-      >
-        <p>The next calls are sent to it, as to the others.</p>
-      <//>`
-    }
   </section>`
 }
 
-function failuresOf(failures: Deployment['failures_24h']): string {
-  if (!failures) return '–'
+function failuresOf(failures: Readonly<Record<string, number>>): string {
   const reasons = Object.entries(failures)
   return reasons.length === 0
-    ? '0'
+    ? 'none'
     : reasons.map(([name, many]) => `${name} ${count(many)}`).join(', ')
 }
 
 function abilitiesOf(capabilities: ModelRow['capabilities']): string {
   if (capabilities === null) return 'not stated: everything is tried'
-  if (capabilities.length === 0) return '–'
+  if (capabilities.length === 0) return 'nothing that has a name'
   return capabilities.map((one) => one.toLowerCase().replaceAll('_', ' ')).join(', ')
 }
 

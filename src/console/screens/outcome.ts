@@ -6,8 +6,8 @@ import { count, duration, MISSING, shortCount } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { Button } from '../parts/button.ts'
 import { Confirm } from '../parts/confirm.ts'
-import { Money, Time } from '../parts/facts.ts'
-import type { Column } from '../parts/table.ts'
+import { Time } from '../parts/facts.ts'
+import { amounts, type Column } from '../parts/table.ts'
 
 const CODES: Readonly<Record<string, string>> = {
   rate_limited: 'rate',
@@ -38,9 +38,12 @@ export const CALL_COLUMNS = {
   model: column('model', 'Model', ({ model }) => model ?? MISSING, { phone: 'rest' }),
   tokens: column('tokens', 'Tokens', tokensOf, { title: exactTokens, end: true, phone: 'rest' }),
   total: column('total', 'Total', ({ times }) => duration(times.total_ms)),
-  cost: column('cost', 'Cost', ({ cost_usd: cost, estimated }) =>
-    cost === null ? MISSING : html`<${Money} usd=${cost} estimated=${estimated === true} />`,
-  ),
+  cost: amounts<CallInColumns>(({ cost_usd }) => cost_usd, {
+    key: 'cost',
+    label: 'Cost',
+    estimated: ({ estimated }) => estimated === true,
+    phone: 'rest',
+  }),
 } as const
 /** The column of {@link Status}. */
 export const STATUS_COLUMN: Column<ShownCall> = {
@@ -79,7 +82,7 @@ export function Status({ row }: { readonly row: ShownCall }) {
           ? 'warn'
           : ''
   return html`<span class="outcome" title=${row.error ?? ''}
-    ><span class=${`state ${tone}`}>${status || '–'}</span>${' '}${word}</span
+    ><span class=${`state ${tone}`}>${status || MISSING}</span>${' '}${word}</span
   >`
 }
 

@@ -1,35 +1,35 @@
 /** Overview: is the gateway healthy, and what does it cost right now. */
-import { useRef } from 'preact/hooks'
-import { signal } from '@preact/signals'
-import { useAnswer } from '../api.ts'
+import { useEffect } from 'preact/hooks'
+import { to, useAnswer } from '../api.ts'
 import type { ShownCall, Overview as OverviewData, UsageTotals } from '../answers.ts'
 import { useEvents } from '../events.ts'
 import {
   count,
   duration,
-  exactMoney,
+  wholeDecimals,
   MISSING,
-  money,
   callShare,
   percentOf,
   ratio,
-  relative,
   shortCount,
   shortId,
 } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { Bar, Spark } from '../parts/bar.ts'
-import { Tile, Time } from '../parts/facts.ts'
+import { Money, Tile, Time } from '../parts/facts.ts'
 import { Heads } from '../parts/heads.ts'
 import { Panel } from '../parts/panel.ts'
-import { Answered, Notice, Quiet } from '../parts/states.ts'
+import { Answered, Notice } from '../parts/states.ts'
+import { Incidents } from './incidents.ts'
 import { EndCall } from './outcome.ts'
-import { Snippets } from '../parts/snippets.ts'
+import { limitText } from '../text.ts'
+import { allows, go, preferences, session } from '../state.ts'
 
 const EVERY_MS = 5000
 const HOUR_MS = 3_600_000
 const HOURS = 24
 const LAST_DAY = 'from=-24h'
+const DAY_MS = 86_400_000
 
 export function Overview() {
   const answer = useAnswer<{ data: OverviewData }>('/admin/overview', { every: EVERY_MS })
@@ -37,13 +37,24 @@ export function Overview() {
   return html`<div class="screen">
     <header class="screen-head"><h1>Overview</h1></header>
     <${Answered} of=${answer} lines=${12}>
-      ${({ data }: { data: OverviewData }) => html`<${Now} overview=${data} />`}
+      ${({ data }: { data: OverviewData }) => html`<${Now} overview=${data} onChange=${answer.reload} />`}
     <//>
   </div>`
 }
 
-function Now({ overview }: { readonly overview: OverviewData }) {
-  const isNew = overview.usage !== null && overview.hours.length === 0
+function Now({
+  overview,
+  onChange,
+}: {
+  readonly overview: OverviewData
+  readonly onChange: () => void
+}) {
+  const { setup } = overview
+  const isNew = setup.vendors.length === 0 && !session.value?.demo && allows('config')
+  const isGuided = isNew && !preferences.value.started
+  useEffect(() => {
+    if (isGuided) go('/console/start', { replace: true })
+  }, [isGuided])
   return html`<div class="stack">
     ${
       overview.today === null &&
@@ -52,10 +63,10 @@ function Now({ overview }: { readonly overview: OverviewData }) {
         configuration.
       <//>`
     }
-    <${FirstSteps} shown=${isNew} called=${overview.hours.length > 0} />
+    ${isNew && html`<${Notice}>No vendor is set up yet. <a href="/console/start">Begin with its key</a><//>`}
+    <${Incidents} overview=${overview} onChange=${onChange} />
     ${overview.today && html`<${Tiles} overview=${overview} today=${overview.today} />`}
     <div class="halves">
-      <${Attention} overview=${overview} />
       <${Running} overview=${overview} />
       ${overview.today && html`<${Refusals} overview=${overview} /><${Models} overview=${overview} />`}
     </div>
@@ -87,24 +98,28 @@ function Tiles({
   const spent = Number(today.cost_usd ?? 0)
   const failed = share(today.errors, today.calls)
   const failedBefore = share(before?.errors ?? null, before?.calls ?? null)
+  // They are counted from midnight on.
+  const from = `${overview.as_of.slice(0, 10)}T00:00:00Z`
   return html`<section class="tiles" aria-label="Today, UTC">
     <${Tile}
       label="Spend today"
-      href=${`/console/usage?${LAST_DAY}`}
+      href=${`/console/usage?from=${from}`}
       note=${html`${change(spent, Number(before?.cost_usd ?? 0))}
       ${line('Spend', (hour) => Number(hour.cost_usd))}`}
-      ><span title=${exactMoney(today.cost_usd)}>${money(today.cost_usd)}</span><//
+      ><${Money} usd=${today.cost_usd} /><//
     >
     <${Tile}
       label="Calls today"
-      href=${`/console/requests?${LAST_DAY}`}
+      href=${to.requests({ from, charged: 'true' })}
+      counted=${today.calls}
       note=${html`${change(today.calls ?? 0, before?.calls ?? 0)}
       ${line('Calls', (hour) => hour.calls)}`}
       ><span title=${count(today.calls)}>${shortCount(today.calls)}</span><//
     >
     <${Tile}
       label="Failed today"
-      href=${`/console/requests?${LAST_DAY}&outcome=failed`}
+      href=${to.requests({ from, outcome: 'failed', end: ['blocked', 'rejected', 'failed'] })}
+      counted=${today.errors}
       note=${html`<span
           >${failed === null || failedBefore === null ? (today.errors === null ? '' : `${count(today.errors)} calls`) : `${percentOf(failedBefore)} yesterday`}</span
         >
@@ -112,17 +127,17 @@ function Tiles({
       >${callShare(today.errors, today.calls)}<//
     >
     <${Tile}
-      label="First part, p50"
-      href=${`/console/requests?${LAST_DAY}&stream=true`}
+      label="First token, p50"
+      href=${to.requests({ from, stream: 'true' })}
       note=${html`<span title="Both are read off the bounds of a histogram"
           >p95 ≈ ${duration(today.first_part_p95_ms)}</span
         >
-        ${line('First part, ms,', (hour) => hour.first_part_p50_ms, null)}`}
+        ${line('First token, ms,', (hour) => hour.first_part_p50_ms, null)}`}
       >${duration(today.first_part_p50_ms)}<//
     >
     <${Tile}
       label="Prompt from cache"
-      href=${`/console/usage?${LAST_DAY}&metric=cached_tokens`}
+      href=${`/console/usage?from=${from}&metric=cached_tokens`}
       note=${html`<span>${today.prompt_tokens === null ? '' : `of ${shortCount(today.prompt_tokens)} tokens`}</span> ${line(
         'Cached tokens',
         (hour) => hour.cached_tokens,
@@ -130,57 +145,6 @@ function Tiles({
       >${cached(today)}<//
     >
   </section>`
-}
-
-/** What needs an operator: alerts, and deployments that are left out. */
-function Attention({ overview }: { readonly overview: OverviewData }) {
-  const { alerts, deployments, looked, as_of } = overview
-  const now = Date.parse(as_of)
-  const ago = (at: string | null | undefined) =>
-    at ? html` <span class="muted"><${Ago} at=${at} now=${now} /></span>` : null
-  return html`<${Panel} title="Needs attention">
-    ${
-      alerts.length + deployments.length === 0
-        ? html`<${Quiet} looked=${looked} text="Nothing needs attention." />`
-        : html`<ul class="lines">
-            ${alerts.map(
-              ({ id, kind, object, message, since }) =>
-                html`<li key=${id}>
-                  <span
-                    ><b class="warn">! ${kind}</b> ${' '}${message ?? object ?? ''}${ago(since)}</span
-                  >
-                  <${WayTo} kind=${kind} object=${object} />
-                </li>`,
-            )}
-            ${deployments.map(
-              ({ deployment, model, state, since, last_failure }) =>
-                html`<li key=${`${model}/${deployment}`}>
-                  <span
-                    ><b class="warn">${state === 'probing' ? '◐' : '○'} ${deployment}</b>
-                    ${' '}${state === 'probing' ? 'is tried again' : 'is left out'}${
-                      last_failure ? html` after <code>${last_failure}</code>` : null
-                    }${ago(since)}</span
-                  >
-                  <a href=${`/console/models?open=${encodeURIComponent(model)}`}>see</a>
-                </li>`,
-            )}
-          </ul>`
-    }
-  <//>`
-}
-
-function WayTo({ kind, object }: Pick<OverviewData['alerts'][number], 'kind' | 'object'>) {
-  const [of] = kind.split('.')
-  const named = encodeURIComponent(object ?? '')
-  if (of === 'balance') return html`<a href=${`/console/accounts/${named}/overview`}>top up</a>`
-  if (of === 'cap') {
-    const [what, id] = (object ?? '').split(' ')
-    return html`<a href=${`/console/${what}s/${id}/overview`}>see</a>`
-  }
-  if (of === 'key') return html`<a href=${`/console/keys/${named}/overview`}>see</a>`
-  if (of === 'guard') return html`<a href="/console/guard">see</a>`
-  if (of === 'ledger' || of === 'log') return html`<a href="/console/settings/gateways">see</a>`
-  return html`<a href="/console/settings/alerts">see</a>`
 }
 
 function Running({ overview: { running, as_of } }: { readonly overview: OverviewData }) {
@@ -209,7 +173,9 @@ function Running({ overview: { running, as_of } }: { readonly overview: Overview
   <//>`
 }
 
-function Refusals({ overview: { refused } }: { readonly overview: OverviewData }) {
+function Refusals({ overview: { refused, as_of } }: { readonly overview: OverviewData }) {
+  // They are counted in whole hours.
+  const from = `${new Date(Date.parse(as_of) - DAY_MS).toISOString().slice(0, 13)}:00:00Z`
   return html`<${Panel} title="Refused by a limit, last 24 hours">
     ${
       refused.length === 0
@@ -220,9 +186,9 @@ function Refusals({ overview: { refused } }: { readonly overview: OverviewData }
               ${refused.map(
                 ({ limit, refused: calls, keys }) =>
                   html`<tr key=${limit}>
-                    <th scope="row">${limit}</th>
+                    <th scope="row" title=${limit}>${limitText(limit)}</th>
                     <td class="end">
-                      <a href=${`/console/requests?${LAST_DAY}&limited_by=${encodeURIComponent(limit)}`}
+                      <a data-figure=${calls} href=${to.requests({ from, limited_by: limit })}
                         >${count(calls)}</a
                       >
                     </td>
@@ -231,7 +197,7 @@ function Refusals({ overview: { refused } }: { readonly overview: OverviewData }
                         ({ key_id, key_name, refused: ofKey }) =>
                           html`<a
                               key=${key_id}
-                              href=${`/console/requests?${LAST_DAY}&limited_by=${encodeURIComponent(limit)}&key=${encodeURIComponent(key_id)}`}
+                              href=${to.requests({ from, limited_by: limit, key: key_id })}
                               title=${key_id}
                               ><bdi>${key_id ? (key_name ?? shortId(key_id, 20)) : '(no key)'}</bdi></a
                             >
@@ -247,6 +213,7 @@ function Refusals({ overview: { refused } }: { readonly overview: OverviewData }
 }
 
 function Models({ overview: { models } }: { readonly overview: OverviewData }) {
+  const decimals = wholeDecimals(models.map((one) => one.cost_usd))
   const most = models[0]?.cost_usd ?? '0'
   return html`<${Panel}
     title="Spend by model, last 24 hours"
@@ -277,10 +244,10 @@ function Models({ overview: { models } }: { readonly overview: OverviewData }) {
                             >`
                       }
                     </th>
-                    <td class="end number" title=${`${exactMoney(cost_usd)}, ${count(calls)} calls`}>
-                      ${money(cost_usd)}
+                    <td class="end" title=${`${count(calls)} calls`}>
+                      <${Money} usd=${cost_usd} decimals=${decimals} />
                     </td>
-                    <td>
+                    <td class="wide-only">
                       <${Bar} share=${ratio(cost_usd, most)} label="in relation to the dearest" />
                     </td>
                   </tr>`,
@@ -291,15 +258,15 @@ function Models({ overview: { models } }: { readonly overview: OverviewData }) {
   <//>`
 }
 
-/** One line about the ledger, its outbox, the proof of usage and the log, which must not be wrong. */
+/** One line about the ledger, charges that wait, the proof of usage and the log, which must not be wrong. */
 function Books({ overview: { books, usage, log } }: { readonly overview: OverviewData }) {
   const dropped = Object.entries(log?.dropped ?? {}).filter(([, rows]) => rows > 0)
   const remarks: readonly Content[] = [
     books.ok
-      ? html`<span class="ok">✓ Ledger books</span>`
-      : html`<span class="bad">✕ The ledger cannot book</span>`,
+      ? html`<span class="ok">✓ The ledger is writing</span>`
+      : html`<span class="bad">✕ The ledger cannot write</span>`,
     html`<span class=${books.outbox > 0 ? 'warn' : ''}
-      >outbox ${count(books.outbox)}${books.outbox > 0 ? `, oldest ${duration(books.oldest_ms)}` : ''}</span
+      >${books.outbox === 0 ? 'no charges wait' : `${count(books.outbox)} waiting charges`}${books.outbox > 0 ? `, oldest ${duration(books.oldest_ms)}` : ''}</span
     >`,
     usage &&
       (usage.agrees === true
@@ -324,10 +291,6 @@ function Books({ overview: { books, usage, log } }: { readonly overview: Overvie
   return html`<p class="books">${remarks.filter(Boolean)}</p>`
 }
 
-function Ago({ at, now }: { readonly at: string; readonly now: number }) {
-  return html`<time datetime=${at} title=${at}>${relative(at, now)}</time>`
-}
-
 function cached({ cached_tokens: part, prompt_tokens: whole }: UsageTotals): string {
   return part === null || !whole ? MISSING : percentOf(part / whole)
 }
@@ -345,49 +308,4 @@ function hoursOf({ hours, as_of }: OverviewData): readonly (UsageTotals | undefi
   const byStart = new Map(hours.map((hour) => [Date.parse(hour.start), hour]))
   const now = Math.floor(Date.parse(as_of) / HOUR_MS) * HOUR_MS
   return Array.from({ length: HOURS }, (_, i) => byStart.get(now - (HOURS - 1 - i) * HOUR_MS))
-}
-
-// First steps with a gateway that was never called: three steps that tick themselves off.
-
-const looked = signal(false)
-
-/** The steps; once shown they stay until the screen is left. @param called whether a call was made */
-function FirstSteps({ shown, called }: { readonly shown: boolean; readonly called: boolean }) {
-  const begun = useRef(false)
-  if (shown) begun.current = true
-  const keys = useAnswer<{ data: readonly { readonly name: string }[] }>(
-    begun.current ? '/admin/keys' : null,
-    { every: 5000 },
-  ).data?.data
-  if (!begun.current) return null
-  return html`<${Panel} title="Three steps">
-    <ol class="steps">
-      <${Step} done=${called}>
-        <p><b>Make a call.</b> <code>$API_KEY</code> is the key that the first start printed.</p>
-        <${Snippets} first />
-      <//>
-      <${Step} done=${looked.value}>
-        <p>
-          <b>See it.</b> It is under
-          <a href="/console/requests" onClick=${() => (looked.value = true)}>Requests</a>, with its
-          cost and where its time went.
-        </p>
-      <//>
-      <${Step} done=${(keys?.length ?? 0) > 1}>
-        <p>
-          <b>Make a key of your own</b> under <a href="/console/keys">Keys</a>: with limits, models
-          and a policy.
-        </p>
-      <//>
-    </ol>
-  <//>`
-}
-
-function Step({ done, children }: { readonly done: boolean; readonly children?: Content }) {
-  return html`<li>
-    <span class=${done ? 'ok' : 'muted'}
-      >${done ? '✓' : '○'}<span class="hidden">${done ? 'done' : 'to do'}</span></span
-    >
-    <div class="stack">${children}</div>
-  </li>`
 }

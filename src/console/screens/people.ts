@@ -1,13 +1,16 @@
 /** Tokens of the admin API, who is signed in, and members of accounts: lists and plain forms. */
-import { useState } from 'preact/hooks'
+import { MISSING } from '../format.ts'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { useOpened } from '../acts.ts'
 import type { SessionAnswer, TokenAnswer } from '../../server/admin/resources/session.ts'
 import type { memberView } from '../../server/admin/resources/member.ts'
 import { call, toApiError, useAnswer, type ApiError } from '../api.ts'
 import { html, type Content } from '../html.ts'
 import { Button } from '../parts/button.ts'
+import { Choose } from '../parts/choose.ts'
 import { Confirm } from '../parts/confirm.ts'
 import { Time } from '../parts/facts.ts'
-import { CheckField, SelectField, TextField, useSubmission } from '../parts/form.ts'
+import { CheckField, FormEnd, SelectField, send, TextField, useSubmission } from '../parts/form.ts'
 import { Heads } from '../parts/heads.ts'
 import { Panel } from '../parts/panel.ts'
 import { Answered, Failure, Notice } from '../parts/states.ts'
@@ -15,13 +18,20 @@ import { allows } from '../state.ts'
 
 type MemberAnswer = ReturnType<typeof memberView>
 
-const ROLES = ['viewer', 'billing', 'operator', 'admin']
+const ROLES = [
+  { value: 'viewer', label: 'viewer: only reads' },
+  { value: 'billing', label: 'billing: books money' },
+  { value: 'operator', label: 'operator: changes keys and accounts' },
+  { value: 'admin', label: 'admin: everything' },
+]
+
+const SOURCES = { stored: 'made here', file: 'the configuration', own: 'the first start' }
 
 export function People() {
   return html`<div class="stack">
     ${allows('people') && html`<${Tokens} />`}
-    <${Sessions} />
     <${Members} />
+    <${Sessions} />
   </div>`
 }
 
@@ -36,8 +46,17 @@ function Tokens() {
   const [role, setRole] = useState('viewer')
   const [secret, setSecret] = useState<string>()
   const [ending, setEnding] = useState<TokenAnswer>()
+  const [opened, setOpened] = useOpened()
+  const fields = useRef<HTMLFormElement>(null)
+  useEffect(() => {
+    if (opened !== 'token') return
+    fields.current?.querySelector('input')?.focus()
+    setOpened(undefined)
+  }, [opened])
+  const asked = { method: 'POST', path: '/admin/tokens', body: { name: name.trim(), role } }
+  const entry = { admin: { tokens: [{ name: name.trim(), role, token: '${SLUICEGATE_TOKEN}' }] } }
   const form = useSubmission(async () => {
-    const made = await call<{ token: string }>('POST', '/admin/tokens', { body: { name, role } })
+    const made = await send<{ token: string }>(asked)
     setSecret(made.token)
     setName('')
     tokens.reload()
@@ -56,9 +75,9 @@ function Tokens() {
                     ${one.warnings.map(({ code, message }) => html`<div key=${code} class="warn">${message}</div>`)}
                   </th>
                   <td data-label="role">${one.role}</td>
-                  <td data-label="from">${one.source}</td>
+                  <td data-label="from">${SOURCES[one.source]}</td>
                   <td data-label="expires">${one.expires_at ? html`<${Time} at=${one.expires_at} />` : 'never'}</td>
-                  <td data-label="last used">${one.used_at ? html`<${Time} at=${one.used_at} />` : '–'}</td>
+                  <td data-label="last used">${one.used_at ? html`<${Time} at=${one.used_at} />` : one.source === 'stored' ? 'never' : MISSING}</td>
                   <td class="end">
                     ${one.source === 'stored' && html`<${Button} right="people" onClick=${() => setEnding(one)}>End<//>`}
                   </td>
@@ -68,11 +87,12 @@ function Tokens() {
         </table>`}
     <//>
     ${secret && html`<${Shown}>${secret}<//>`}
-    ${form.error && html`<${Failure} error=${form.error} />`}
-    <form class="form" onSubmit=${form.submit}>
-      <${TextField} label="Name" value=${name} onInput=${setName} />
-      <${SelectField} label="Role" value=${role} onChange=${setRole} options=${ROLES.map((value) => ({ value, label: value }))} />
-      <div class="actions"><${Button} right="people" kind="primary" type="submit" busy=${form.busy}>Make token<//></div>
+    <form class="form" ref=${fields} onSubmit=${form.submit}>
+      <div class="row">
+        <${TextField} label="Name" value=${name} onInput=${setName} error=${form.errorFor('name')} help="Who or what uses it: changes are recorded under it." />
+        <${SelectField} label="Role" value=${role} onChange=${setRole} options=${ROLES} />
+      </div>
+      <${FormEnd} form=${form} verb="Make token" right="people" asked=${asked} entry=${entry} />
     </form>
     ${
       ending &&
@@ -90,6 +110,26 @@ function Tokens() {
       <//>`
     }
   <//>`
+}
+
+/** What browsers call themselves, the first that is found: some add the names of others. */
+const BROWSERS = [
+  ['Edg', 'Edge'],
+  ['OPR', 'Opera'],
+  ['Firefox', 'Firefox'],
+  ['Chrome', 'Chrome'],
+  ['Version', 'Safari'],
+] as const
+
+/** Name, version and system of a browser; all that it says of itself where they are not in it. */
+function browserOf(agent: string | null): string {
+  if (agent === null) return 'not told'
+  const [system] = /Windows|Android|iPhone|iPad|Mac OS X|CrOS|Linux/.exec(agent) ?? []
+  for (const [mark, name] of BROWSERS) {
+    const [, version] = new RegExp(`${mark}/(\\d+)`).exec(agent) ?? []
+    if (version !== undefined) return `${name} ${version}${system ? ` on ${system}` : ''}`
+  }
+  return agent
 }
 
 function Sessions() {
@@ -111,9 +151,9 @@ function Sessions() {
               ({ id, name, subject, how, seen_at, agent, current }) =>
                 html`<tr key=${id}>
                   <th scope="row"><bdi>${name ?? subject}</bdi>${current ? ', this one' : ''}</th>
-                  <td data-label="by">${how}</td>
-                  <td data-label="last used"><${Time} at=${seen_at} /></td>
-                  <td data-label="browser">${agent}</td>
+                  <td class="whole" data-label="by">${how}</td>
+                  <td class="whole" data-label="last used"><${Time} at=${seen_at} /></td>
+                  <td data-label="browser" title=${agent ?? undefined}>${browserOf(agent)}</td>
                   <td class="end">${!current && html`<${Button} onClick=${() => end(id)}>End<//>`}</td>
                 </tr>`,
             )}
@@ -130,18 +170,19 @@ function Members() {
   const [link, setLink] = useState<string>()
   const [error, setError] = useState<ApiError>()
   const set = (member: string) => (value: string) => setWanted({ ...wanted, [member]: value })
+  const ask = async (method: string, path: string, body: object) => {
+    const answer = await send<{ link?: string }>({ method, path: `/admin/members${path}`, body })
+    setError(undefined)
+    if (answer.link !== undefined) setLink(new URL(answer.link, location.origin).href)
+    members.reload()
+  }
   const act = (method: string, path: string, body: object) =>
-    call<{ link?: string }>(method, `/admin/members${path}`, { body }).then(
-      (answer) => {
-        setError(undefined)
-        if (answer.link !== undefined) setLink(new URL(answer.link, location.origin).href)
-        members.reload()
-      },
-      (thrown: unknown) => setError(toApiError(thrown)),
-    )
-  const form = useSubmission(() => {
-    const { account, name, email } = wanted
-    return act('POST', '', { account, name, email: email || null, manages: manages || null })
+    ask(method, path, body).catch((thrown: unknown) => setError(toApiError(thrown)))
+  const { account, name, email } = wanted
+  const body = { account, name: name.trim(), email: email.trim() || null, manages: manages || null }
+  const form = useSubmission(async () => {
+    await ask('POST', '', body)
+    setWanted({ account, name: '', email: '' })
   })
   return html`<${Panel} title="Members of accounts">
     ${error && html`<${Failure} error=${error} />`}
@@ -155,7 +196,7 @@ function Members() {
                 html`<tr key=${id}>
                   <th scope="row"><bdi>${name}</bdi>${disabled ? ', disabled' : ''}</th>
                   <td data-label="account">${account_id}</td>
-                  <td data-label="team">${team_id ?? '–'}</td>
+                  <td data-label="team">${team_id ?? 'none'}</td>
                   <td data-label="manages">${isManaging ? 'yes' : 'no'}</td>
                   <td class="end">
                     <${Button} right="keys" onClick=${() => act('POST', `/${id}/link`, {})}>New link<//>${' '}
@@ -168,11 +209,13 @@ function Members() {
     <//>
     ${link && html`<${Shown}>${link}<//>`}
     <form class="form" onSubmit=${form.submit}>
-      <${TextField} label="Account" value=${wanted.account} onInput=${set('account')} />
-      <${TextField} label="Member's name" value=${wanted.name} onInput=${set('name')} />
-      <${TextField} label="E-mail" value=${wanted.email} onInput=${set('email')} />
-      <${CheckField} label="Manages the account" checked=${manages} onChange=${setManages} />
-      <div class="actions"><${Button} right="keys" kind="primary" type="submit" busy=${form.busy}>Invite<//></div>
+      <div class="row">
+        <${Choose} kind="account" label="Account" value=${account} onChoose=${set('account')} error=${form.errorFor('account')} />
+        <${TextField} label="Member's name" value=${name} onInput=${set('name')} error=${form.errorFor('name')} />
+        <${TextField} label="E-mail (optional)" value=${email} onInput=${set('email')} error=${form.errorFor('email')} help="Sign-in by a provider finds the member by it. No mail is sent." />
+      </div>
+      <${CheckField} label="Manages the account" checked=${manages} onChange=${setManages} help="Sees all its keys, invites others, and opens its statements." />
+      <${FormEnd} form=${form} verb="Invite" right="keys" asked=${{ method: 'POST', path: '/admin/members', body }} />
     </form>
   <//>`
 }

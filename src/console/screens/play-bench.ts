@@ -1,18 +1,21 @@
 /** The Playground without the choice of a key: a model, its form, the answer, and what was sent and received. */
 import { ownAddress } from '../base.ts'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { toApiError, type ApiError } from '../api.ts'
+import { to, toApiError, useAnswer, type ApiError } from '../api.ts'
+import type { KeyRow } from '../answers.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
+import { Choose } from '../parts/choose.ts'
 import { SelectField, CheckField, TextField } from '../parts/form.ts'
 import { Empty, Failure, Notice } from '../parts/states.ts'
 import { place, setQuery } from '../state.ts'
 import type { Right } from '../../server/admin/resources/rights.ts'
-import { useCaller, type Exchange } from './play-exchange.ts'
+import { useCallers, type Exchange } from './play-exchange.ts'
 import {
   DraftError,
   EMPTY,
+  draftOf,
   requestOf,
   type Draft,
   type Modality,
@@ -24,10 +27,11 @@ import {
   sdkOf,
   shortened,
 } from './play-request.ts'
-import { bytes, count, duration, plainDecimal } from '../format.ts'
+import { MISSING, bytes, count, duration, plainDecimal, wholeDecimals } from '../format.ts'
 import { CostTable } from '../parts/cost.ts'
-import { Facts } from '../parts/facts.ts'
+import { Facts, Money } from '../parts/facts.ts'
 import { Code, Json } from '../parts/copy.ts'
+import { Heads } from '../parts/heads.ts'
 
 const FALLBACK: Modality = 'chat'
 const SIDES = ['request', 'events', 'cost', 'headers'] as const
@@ -35,51 +39,84 @@ type Side = (typeof SIDES)[number]
 
 interface BenchProps {
   readonly models: readonly PlayModel[]
-  /** The key that calls are made with. @throws ApiError */
-  readonly credential: () => Promise<string>
+  /** The secret that calls are made with. @param key another one than that of the page. @throws ApiError */
+  readonly credential: (key?: string) => Promise<string>
   readonly charged: Content
   readonly after: (exchange: Exchange) => Content
   readonly onEnded: () => void
   readonly right?: Right
+  /** The body of a call that is sent again. */
+  readonly resent?: Readonly<Record<string, unknown>> | undefined
+  /** Whether other keys, with other policies, may be asked beside. */
+  readonly isOperator?: boolean
+}
+
+/** One of those that get the question: a model, or the first model as another key. */
+interface Lane {
+  readonly id: string
+  readonly model: PlayModel
+  readonly key?: string
+}
+
+const FIRST = 'first'
+/** The most that are asked at once. */
+const MOST_LANES = 4
+
+/** What is tried first: a chat with a vendor, where there is one. */
+function firstOf(models: readonly PlayModel[]): PlayModel | undefined {
+  const chats = models.filter(({ modality }) => modality === FALLBACK)
+  return chats.find(({ id }) => !id.startsWith('mock/')) ?? chats[0] ?? models[0]
+}
+
+/** The models and keys of the address. */
+function lanesOf(models: readonly PlayModel[]): readonly [Lane, ...Lane[]] {
+  const { query } = place.value
+  const modelOf = (id: string) =>
+    models.find((one) => one.id === id) ?? { id, modality: FALLBACK, capabilities: null }
+  const [first = firstOf(models)?.id ?? '', ...more] = query.getAll('model')
+  const model = modelOf(first)
+  return [
+    { id: FIRST, model },
+    ...more.map((id) => ({ id, model: modelOf(id) })),
+    ...query.getAll('beside').map((key) => ({ id: key, model, key })),
+  ]
 }
 
 /** The bench. Leaving it forgets everything that was typed and answered. */
-export function Bench({ models, credential, charged, after, onEnded, right }: BenchProps) {
-  const id = place.value.query.get('model') ?? models[0]?.id ?? ''
-  const model = models.find((one) => one.id === id) ?? {
-    id,
-    modality: FALLBACK,
-    capabilities: null,
-  }
-  const bench = useBench(model, credential, onEnded)
-  const { exchange, busy } = bench
+export function Bench(props: BenchProps) {
+  const { models, credential, charged, after, onEnded, right, resent } = props
+  const lanes = lanesOf(models)
+  const [{ model }] = lanes
+  const isCompared = lanes.length > 1
+  const bench = useBench(lanes, credential, onEnded, resent)
+  const { busy } = bench
+  const form = useRef<HTMLFormElement>(null)
+  useEffect(() => {
+    // A phone would open its keyboard.
+    if (!matchMedia('(pointer: fine)').matches) return
+    form.current?.querySelector<HTMLElement>(resent ? '[type=submit]' : 'textarea')?.focus()
+  }, [])
   useKeys({ 'ctrl+enter': () => void bench.send() })
   if (models.length === 0) {
     return html`<${Empty} title="There are no models.">
       <p class="muted">A provider in the configuration brings its models along.</p>
     <//>`
   }
-  return html`<div class="bench">
+  return html`<div class=${isCompared ? 'bench comparing' : 'bench'}>
     <section class="panel">
       <header>
         <h2>Ask</h2>
-        ${
-          (bench.turns.length > 0 || exchange) &&
-          html`<${Button} kind="quiet" onClick=${bench.clear}>Clear<//>`
-        }
+        ${bench.isBegun && html`<${Button} kind="quiet" onClick=${bench.clear}>Clear<//>`}
       </header>
       <div class="panel-body">
-        <${SelectField}
-          label="Model"
-          value=${model.id}
-          options=${namesOf(models, model)}
-          onChange=${(value: string) => setQuery({ model: value }, { replace: true })}
-        />
-        <${Turns} turns=${bench.turns} />
-        ${bench.asked && exchange && busy && html`<${Turns} turns=${[bench.asked]} />`}
-        ${exchange && html`<${PlayAnswer} exchange=${exchange} modality=${bench.modality} />`}
+        <${Chosen} lanes=${lanes} ...${props} />
+        <div class=${isCompared ? 'compare' : 'stack'}>
+          ${lanes.map((lane) => html`<${Conversation} key=${lane.id} lane=${lane} bench=${bench} isCompared=${isCompared} />`)}
+        </div>
+        ${isCompared && bench.isBegun && html`<${Comparison} lanes=${lanes} exchanges=${bench.exchanges} />`}
         <form
           class="form"
+          ref=${form}
           onSubmit=${(event: Event) => {
             event.preventDefault()
             void bench.send()
@@ -90,26 +127,140 @@ export function Bench({ models, credential, charged, after, onEnded, right }: Be
           <div class="actions">
             ${
               busy
-                ? html`<${Button} kind="danger" onClick=${bench.stop}>Stop<//>`
-                : html`<${Button} kind="primary" type="submit" title="Ctrl+Enter" right=${right}>Send<//>`
+                ? html`<${Button} kind="danger" onClick=${() => bench.stop()}>Stop<//>`
+                : html`<${Button} kind="primary" type="submit" title="Ctrl+Enter" right=${right}>${isCompared ? `Send ${lanes.length} calls` : 'Send'}<//>
+                    ${bench.isBegun && html`<${Button} right=${right} title="The same request once more" onClick=${bench.again}>Again<//>`}`
             }
             <span class="caption">${charged}</span>
           </div>
         </form>
       </div>
     </section>
-    <${Beside} bench=${bench} after=${after} />
+    <${Beside} lanes=${lanes} bench=${bench} after=${after} />
   </div>`
 }
 
+/** The choice of models, and of keys whose policies differ. */
+function Chosen({
+  lanes,
+  models,
+  isOperator = false,
+}: BenchProps & { readonly lanes: readonly [Lane, ...Lane[]] }) {
+  const [{ model }, ...others] = lanes
+  const all = models.map(({ id }) => ({ kind: 'model' as const, id, name: id }))
+  const alike = all.filter(
+    ({ id }, i) =>
+      models[i]!.modality === model.modality && !lanes.some((one) => one.model.id === id),
+  )
+  const more = (change: Readonly<Record<string, readonly string[]>>) => {
+    const ids = lanes.filter(({ key }) => key === undefined).map((one) => one.model.id)
+    const beside = lanes.flatMap(({ key }) => key ?? [])
+    setQuery({ model: ids, beside, ...change }, { replace: true })
+  }
+  const ids = others.filter(({ key }) => key === undefined).map(({ id }) => id)
+  const keys = others.flatMap(({ key }) => key ?? [])
+  const canAdd = lanes.length < MOST_LANES
+  return html`<div class="row">
+    <${Choose} kind="model" label="Model" value=${model.id} known=${model.id} among=${all} onChoose=${(id: string) => id !== '' && more({ model: [id, ...ids.filter((one) => one !== id)] })} />
+    ${canAdd && html`<${Choose} key=${`model ${ids.length}`} kind="model" label="Compare with" value="" among=${alike} placeholder="another model" onChoose=${(id: string) => id !== '' && more({ model: [model.id, ...ids, id] })} />`}
+    ${canAdd && isOperator && html`<${Choose} key=${`key ${keys.length}`} kind="key" label="Compare as" value="" placeholder="a key with another policy" onChoose=${(id: string) => id !== '' && !keys.includes(id) && more({ beside: [...keys, id] })} />`}
+  </div>`
+}
+
+type Bench = ReturnType<typeof useBench>
+
+/** The turns with one model, and its answer. */
+function Conversation({
+  lane,
+  bench,
+  isCompared,
+}: {
+  readonly lane: Lane
+  readonly bench: Bench
+  readonly isCompared: boolean
+}) {
+  const { question, modality } = bench
+  const exchange = bench.exchanges[lane.id]
+  const remove = () => {
+    const { query } = place.value
+    const name = lane.key === undefined ? 'model' : 'beside'
+    setQuery({ [name]: query.getAll(name).filter((one) => one !== lane.id) }, { replace: true })
+  }
+  return html`<section class="lane" aria-label=${lane.key ?? lane.model.id}>
+    ${
+      isCompared &&
+      html`<header>
+        <h3><${LaneName} lane=${lane} /></h3>
+        ${exchange?.state === 'running' && html`<${Button} kind="quiet" onClick=${() => bench.stop(lane.id)}>Stop this<//>`}
+        ${lane.id !== FIRST && html`<button type="button" class="button quiet" aria-label=${`Remove ${lane.key ?? lane.model.id}`} onClick=${remove}>✕</button>`}
+      </header>`
+    }
+    <${Turns} turns=${[...(bench.turns[lane.id] ?? []), ...(question && exchange ? [question] : [])]} />
+    ${exchange && html`<${PlayAnswer} exchange=${exchange} modality=${modality} />`}
+  </section>`
+}
+
+/** The model; for a lane as another key the name of that key. */
+function LaneName({ lane: { key, model } }: { readonly lane: Lane }) {
+  const path = key === undefined ? null : `/admin/keys/${encodeURIComponent(key)}`
+  const row = useAnswer<{ data: KeyRow }>(path).data?.data
+  if (key === undefined) return html`<span class="mono">${model.id}</span>`
+  return html`as <a href=${to.key(key, 'policy')}><bdi>${row?.name ?? key}</bdi></a>`
+}
+
+/** Time, tokens and cost side by side; the least of each is marked. */
+function Comparison({
+  lanes,
+  exchanges,
+}: {
+  readonly lanes: readonly Lane[]
+  readonly exchanges: Bench['exchanges']
+}) {
+  const done = lanes.flatMap(({ id }) => (exchanges[id]?.state === 'done' ? [exchanges[id]] : []))
+  const least = (values: readonly number[]) => (values.length > 1 ? Math.min(...values) : NaN)
+  const fastest = least(done.map(({ totalMs }) => totalMs!))
+  const cheapest = least(done.map((one) => Number(totalOf(one) ?? NaN)))
+  const decimals = wholeDecimals(done.map(totalOf))
+  const mark = (is: boolean, word: string) => is && html`<b class="ok"> ${word}</b>`
+  return html`<table class="plain ruled stacked">
+    <${Heads} names=${['Asked', 'First token', 'Total', 'Tokens', 'Cost', 'End']} end=${['First token', 'Total', 'Tokens', 'Cost']} />
+    <tbody>
+      ${lanes.map((lane) => {
+        const one = exchanges[lane.id]
+        if (!one) return null
+        const cost = totalOf(one)
+        const { prompt_tokens: read, completion_tokens: written } = one.usage ?? {}
+        return html`<tr key=${lane.id}>
+          <th scope="row"><${LaneName} lane=${lane} /></th>
+          <td class="end number" data-label="first token">${duration(one.firstMs)}</td>
+          <td class="end number" data-label="total">${duration(one.totalMs)}${mark(one.totalMs === fastest, 'fastest')}</td>
+          <td class="end number" data-label="tokens">${[read, written].map((many) => count(many as number)).join(' + ')}</td>
+          <td class="end number" data-label="cost"><${Money} usd=${cost} decimals=${decimals} />${mark(Number(cost) === cheapest, 'cheapest')}</td>
+          <td data-label="end">${one.state === 'done' ? (one.finish?.replaceAll('_', ' ') ?? 'done') : one.state}</td>
+        </tr>`
+      })}
+    </tbody>
+  </table>`
+}
+
+function totalOf({ headers, usage }: Exchange): string | undefined {
+  return new Map(headers).get('x-service-cost') ?? costOf(usage)
+}
+
 function Beside({
-  bench: { request, exchange },
+  lanes,
+  bench,
   after,
 }: {
-  readonly bench: ReturnType<typeof useBench>
+  readonly lanes: readonly Lane[]
+  readonly bench: Bench
   readonly after: (exchange: Exchange) => Content
 }) {
   const [side, setSide] = useState<Side>('request')
+  const [chosen, setChosen] = useState(FIRST)
+  const lane = lanes.find(({ id }) => id === chosen) ?? lanes[0]!
+  const request = bench.requests[lane.id]
+  const exchange = bench.exchanges[lane.id] ?? null
   return html`<section class="panel">
     <header>
       <div class="tabs" role="tablist" aria-label="About the call">
@@ -130,6 +281,15 @@ function Beside({
       </div>
     </header>
     <div class="panel-body" role="tabpanel" id="side" aria-labelledby=${`side-${side}`}>
+      ${
+        lanes.length > 1 &&
+        html`<${SelectField}
+          label="Of the call"
+          value=${lane.id}
+          options=${lanes.map(({ id, key, model }) => ({ value: id, label: key ?? model.id }))}
+          onChange=${setChosen}
+        />`
+      }
       ${
         request === undefined || (side !== 'request' && exchange === null)
           ? html`<p class="muted">What is sent and received stands here.</p>`
@@ -159,17 +319,27 @@ function Turns({ turns }: { readonly turns: readonly Turn[] }) {
   </ol>`
 }
 
-function useBench(model: PlayModel, credential: () => Promise<string>, onEnded: () => void) {
-  const [draft, setDraft] = useState<Draft>(EMPTY)
-  const [turns, setTurns] = useState<readonly Turn[]>([])
+function useBench(
+  lanes: readonly [Lane, ...Lane[]],
+  credential: BenchProps['credential'],
+  onEnded: () => void,
+  resent: BenchProps['resent'],
+) {
+  const [{ model }] = lanes
+  const [begun] = useState(() => resent && draftOf(resent))
+  const [draft, setDraft] = useState<Draft>(begun?.draft ?? EMPTY)
+  /** What was said before the last question, by lane. */
+  const [turns, setTurns] = useState<Readonly<Record<string, readonly Turn[]>>>({
+    [FIRST]: begun?.turns ?? [],
+  })
   const [wrong, setWrong] = useState<DraftError>()
   const [error, setError] = useState<ApiError>()
-  const [request, setRequest] = useState<PlayRequest>()
+  const [requests, setRequests] = useState<Readonly<Record<string, PlayRequest>>>({})
   const [question, setQuestion] = useState<Turn>()
   const [sending, setSending] = useState(false)
   // The answer that is shown is of the model that gave it, also when another one is chosen after it.
   const [modality, setModality] = useState<Modality>(model.modality)
-  const caller = useCaller()
+  const caller = useCallers()
   const isLeft = useRef(false)
   useEffect(
     () => () => {
@@ -181,34 +351,25 @@ function useBench(model: PlayModel, credential: () => Promise<string>, onEnded: 
     setWrong(undefined)
     setDraft((last) => ({ ...last, files: [] }))
   }, [model.modality])
-  const busy = sending || caller.exchange?.state === 'running'
-  const send = async () => {
-    if (busy) return
+  const running = Object.values(caller.exchanges).some(({ state }) => state === 'running')
+  const busy = sending || running
+  /** The conversation with a lane; one that was added goes on with that of the first. */
+  const past = ({ id }: Lane): readonly Turn[] => {
+    const own = id in caller.exchanges || id in turns ? id : FIRST
+    const last = caller.exchanges[own]
+    return [...(turns[own] ?? []), ...(question && last ? answered(question, last) : [])]
+  }
+  /** Sends to all lanes at once. One that fails leaves the others. */
+  const run = async (made: Readonly<Record<string, PlayRequest>>, before: () => void) => {
     setError(undefined)
-    setWrong(undefined)
-    // The answer of the turn before becomes part of the conversation.
-    const before = [
-      ...turns,
-      ...(question && caller.exchange ? answered(question, caller.exchange) : []),
-    ]
-    const isChat = model.modality === 'chat'
-    let made: PlayRequest
-    try {
-      made = requestOf(model, draft, isChat ? before : [])
-    } catch (thrown) {
-      if (!(thrown instanceof DraftError)) throw thrown
-      return setWrong(thrown)
-    }
     setSending(true)
     try {
-      const key = await credential()
+      const asked = lanes.filter(({ id }) => id in made)
+      const keys = await Promise.all(asked.map(({ key }) => credential(key)))
       if (isLeft.current) return
-      setModality(model.modality)
-      setRequest(made)
-      setTurns(isChat ? before : [])
-      setQuestion(isChat ? { role: 'user', content: draft.text, files: draft.files } : undefined)
-      if (isChat) setDraft((last) => ({ ...last, text: '', files: [] }))
-      await caller.send(made, key)
+      before()
+      setRequests(made)
+      await Promise.all(asked.map(({ id }, i) => caller.send(id, made[id]!, keys[i]!)))
       if (!isLeft.current) onEnded()
     } catch (thrown) {
       setError(toApiError(thrown))
@@ -216,26 +377,48 @@ function useBench(model: PlayModel, credential: () => Promise<string>, onEnded: 
       setSending(false)
     }
   }
+  const send = async () => {
+    if (busy) return
+    setWrong(undefined)
+    const isChat = model.modality === 'chat'
+    // The answers of the turn before become part of the conversations.
+    const said = Object.fromEntries(lanes.map((lane) => [lane.id, isChat ? past(lane) : []]))
+    const made: Record<string, PlayRequest> = {}
+    try {
+      for (const lane of lanes) made[lane.id] = requestOf(lane.model, draft, said[lane.id]!)
+    } catch (thrown) {
+      if (!(thrown instanceof DraftError)) throw thrown
+      return setWrong(thrown)
+    }
+    await run(made, () => {
+      setModality(model.modality)
+      setTurns(said)
+      const isAsked = isChat && (draft.text !== '' || draft.files.length > 0)
+      setQuestion(isAsked ? { role: 'user', content: draft.text, files: draft.files } : undefined)
+      if (isChat) setDraft((last) => ({ ...last, text: '', files: [] }))
+    })
+  }
   return {
     draft,
-    // A conversation shows its last question above the answer.
-    turns: question && !busy ? [...turns, question] : turns,
-    asked: question,
+    turns,
+    question,
     wrong,
     error,
-    request,
-    exchange: caller.exchange,
+    requests,
+    exchanges: caller.exchanges,
     modality,
     busy,
+    isBegun: Object.keys(caller.exchanges).length > 0,
     set: (change: Partial<Draft>) => setDraft((last) => ({ ...last, ...change })),
     send,
+    again: () => busy || void run(requests, () => {}),
     stop: caller.stop,
     clear() {
       caller.stop()
       caller.forget()
-      setTurns([])
+      setTurns({})
       setQuestion(undefined)
-      setRequest(undefined)
+      setRequests({})
     },
   }
 }
@@ -245,14 +428,6 @@ function answered(question: Turn, { state, text, refusal, finish }: Exchange): r
   if (state === 'failed' || (text === '' && refusal === '')) return []
   const refused = refusal !== '' || finish === 'content_filter'
   return [question, { role: 'assistant', content: text || refusal, refused }]
-}
-
-function namesOf(models: readonly PlayModel[], chosen: PlayModel) {
-  const options = models.some((one) => one.id === chosen.id) ? models : [chosen, ...models]
-  return options.map(({ id, modality }) => ({
-    value: id,
-    label: modality === 'chat' ? id : `${id} (${modality})`,
-  }))
 }
 
 // The form of the Playground: its fields follow the modality of the model.
@@ -320,8 +495,9 @@ function PlayFields(props: FormProps) {
     ${
       modality !== 'chat' &&
       html`<details class="fold">
-        <summary>Policy of this request</summary>
-        ${line('policy', 'Policy, JSON', { rows: 3, mono: true, help: POLICY_HELP })}
+        <summary>Settings</summary>
+        ${line('policy', 'Policy of this request, JSON', { rows: 3, mono: true, help: POLICY_HELP })}
+        ${line('more', 'Further members, JSON', { rows: 3, mono: true })}
       </details>`
     }
   </div>`
@@ -335,7 +511,7 @@ function ChatSettings({
   wrong,
   line,
 }: FormProps & { readonly line: (field: TextName, label: string, more?: object) => Content }) {
-  const isOpen = wrong !== undefined && wrong.field !== 'text'
+  const isOpen = (wrong !== undefined && wrong.field !== 'text') || draft.more !== ''
   return html`<details class="fold" open=${isOpen || undefined}>
     <summary>Settings</summary>
     <div class="form">
@@ -363,6 +539,7 @@ function ChatSettings({
       ${draft.format === 'json_schema' && line('schema', 'Schema, JSON', { rows: 4, mono: true })}
       ${line('tools', 'Tools, JSON', { rows: 3, mono: true })}
       ${line('policy', 'Policy of this request, JSON', { rows: 3, mono: true, help: POLICY_HELP })}
+      ${line('more', 'Further members, JSON', { rows: 3, mono: true })}
       <div class="choices">
         <${CheckField}
           label="Stream"
@@ -569,9 +746,8 @@ function EventsTab({ exchange }: { readonly exchange: Exchange }) {
 }
 
 function CostTab({ exchange, after }: { readonly exchange: Exchange; readonly after: Content }) {
-  const { usage, headers } = exchange
-  const said = new Map(headers).get('x-service-cost')
-  const total = said ?? costOf(usage) ?? null
+  const { usage } = exchange
+  const total = totalOf(exchange) ?? null
   return html`<div class="stack">
     ${
       total === null
@@ -586,7 +762,7 @@ function HeadersTab({ exchange }: { readonly exchange: Exchange }) {
   const facts = exchange.headers.map(
     ([name, value]) => [name, html`<code>${value}</code>`] as const,
   )
-  return html`<p>Status ${exchange.status ?? '–'}</p>
+  return html`<p>Status ${exchange.status ?? MISSING}</p>
     <div class="headers"><${Facts} facts=${facts} /></div>`
 }
 
@@ -605,7 +781,7 @@ function endOf({ state, firstMs, totalMs, finish }: Exchange): string {
   return [
     state,
     finish && `finish reason ${finish}`,
-    firstMs !== null && `first part after ${duration(firstMs)}`,
+    firstMs !== null && `first token after ${duration(firstMs)}`,
     `total ${duration(totalMs)}`,
   ]
     .filter(Boolean)

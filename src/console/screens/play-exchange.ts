@@ -55,31 +55,36 @@ const BEGUN: Exchange = {
   error: null,
 }
 
-interface Caller {
-  readonly exchange: Exchange | null
+interface Callers {
+  /** The last call of each lane. */
+  readonly exchanges: Readonly<Record<string, Exchange>>
   /** Resolves with the call when it has ended, also when it failed. */
-  send(request: PlayRequest, key: string): Promise<Exchange>
-  stop(): void
+  send(lane: string, request: PlayRequest, key: string): Promise<Exchange>
+  /** @param lane the one to stop; all of them without it */
+  stop(lane?: string): void
   forget(): void
 }
 
-export function useCaller(): Caller {
-  const [exchange, setExchange] = useState<Exchange | null>(null)
-  const controller = useRef<AbortController>(null)
-  useEffect(() => () => controller.current?.abort(), [])
+export function useCallers(): Callers {
+  const [exchanges, setExchanges] = useState<Readonly<Record<string, Exchange>>>({})
+  const running = useRef(new Map<string, AbortController>())
+  const stop = (lane?: string) => {
+    for (const [id, one] of running.current) if (lane === undefined || lane === id) one.abort()
+  }
+  useEffect(() => () => stop(), [])
   return {
-    exchange,
-    async send(request, key) {
-      controller.current?.abort()
+    exchanges,
+    async send(lane, request, key) {
+      running.current.get(lane)?.abort()
       const own = new AbortController()
-      controller.current = own
-      const shown = frames(setExchange)
+      running.current.set(lane, own)
+      const shown = frames((one) => setExchanges((last) => ({ ...last, [lane]: one })))
       const last = await exchangeOf(request, key, own.signal, shown.show)
       shown.end(last)
       return last
     },
-    stop: () => controller.current?.abort(),
-    forget: () => setExchange(null),
+    stop,
+    forget: () => setExchanges({}),
   }
 }
 

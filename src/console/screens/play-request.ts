@@ -24,8 +24,10 @@ export interface Attachment {
 }
 
 export interface Turn {
-  readonly role: 'user' | 'assistant'
+  readonly role: string
   readonly content: string
+  /** The whole message, where it has more than its text. */
+  readonly raw?: unknown
   readonly files?: readonly Attachment[]
   readonly refused?: boolean
 }
@@ -51,6 +53,8 @@ export interface Draft {
   readonly sound: string
   readonly language: string
   readonly documents: string
+  /** Further members of the body, JSON. */
+  readonly more: string
 }
 
 export const EMPTY: Draft = {
@@ -73,6 +77,7 @@ export const EMPTY: Draft = {
   sound: 'mp3',
   language: '',
   documents: '',
+  more: '',
 }
 
 export interface PlayRequest {
@@ -93,6 +98,33 @@ export class DraftError extends Error {
 
 /** @throws DraftError */
 export function requestOf(model: PlayModel, draft: Draft, turns: readonly Turn[]): PlayRequest {
+  const { body, ...made } = requestOfFields(model, draft, turns)
+  if (draft.more.trim() === '') return { ...made, body }
+  return { ...made, body: { ...body, ...(json(draft, 'more', 'Further members') as object) } }
+}
+
+/** The body of a call as fields: what no field has stands among the further members. */
+export function draftOf(input: Readonly<Record<string, unknown>>): {
+  readonly draft: Draft
+  readonly turns: readonly Turn[]
+} {
+  const { model: _, stream, messages = [], ...more } = input
+  const list = messages as readonly { readonly role: string; readonly content?: unknown }[]
+  const last = list.at(-1)
+  const isText = last?.role === 'user' && typeof last.content === 'string'
+  const name = ['prompt', 'input', 'query'].find((one) => typeof more[one] === 'string') ?? ''
+  const text = String((isText ? last.content : more[name]) ?? '')
+  const others = Object.entries(more).filter(([member]) => member !== name)
+  const rest = others.length === 0 ? '' : JSON.stringify(Object.fromEntries(others), undefined, 2)
+  const turns = (isText ? list.slice(0, -1) : list).map((raw) => ({
+    role: raw.role,
+    content: typeof raw.content === 'string' ? raw.content : JSON.stringify(raw.content ?? raw),
+    raw,
+  }))
+  return { draft: { ...EMPTY, text, stream: stream === true, more: rest }, turns }
+}
+
+function requestOfFields(model: PlayModel, draft: Draft, turns: readonly Turn[]): PlayRequest {
   const shared = {
     model: model.id,
     ...(draft.policy.trim() !== '' && { policy: json(draft, 'policy', 'A policy') }),
@@ -144,10 +176,10 @@ function chatRequest(
   turns: readonly Turn[],
   shared: object,
 ): PlayRequest {
-  if (draft.text.trim() === '' && draft.files.length === 0) {
-    throw new DraftError('text', 'Write a message.')
-  }
-  const own: Turn = { role: 'user', content: draft.text, files: draft.files }
+  const isEmpty = draft.text.trim() === '' && draft.files.length === 0
+  // A resent call may end with a picture or the result of a tool.
+  if (isEmpty && !turns.at(-1)?.raw) throw new DraftError('text', 'Write a message.')
+  const own = isEmpty ? [] : [{ role: 'user', content: draft.text, files: draft.files }]
   return {
     path: '/v1/chat/completions',
     body: {
@@ -155,7 +187,7 @@ function chatRequest(
       ...(draft.online && { model: `${model.id}:online` }),
       messages: [
         ...(draft.system.trim() === '' ? [] : [{ role: 'system', content: draft.system }]),
-        ...[...turns, own].map(messageOf),
+        ...[...turns, ...own].map(messageOf),
       ],
       ...number(draft, 'temperature', 'temperature'),
       ...number(draft, 'topP', 'top_p'),
@@ -199,7 +231,8 @@ function documentOf({ files }: Draft): object {
 }
 
 /** A message with pictures, PDFs and sound as the parts that chat has for them. */
-function messageOf({ role, content, files = [] }: Turn): object {
+function messageOf({ role, content, files = [], raw }: Turn): unknown {
+  if (raw !== undefined) return raw
   if (files.length === 0) return { role, content }
   const parts = files.map(({ name, type, url }) => {
     if (type.startsWith('image/')) return { type: 'image_url', image_url: { url } }
@@ -229,7 +262,7 @@ function number(
   return { [name]: value }
 }
 
-function json(draft: Draft, field: 'tools' | 'schema' | 'policy', what: string): unknown {
+function json(draft: Draft, field: 'tools' | 'schema' | 'policy' | 'more', what: string): unknown {
   try {
     return JSON.parse(draft[field])
   } catch (error) {
@@ -247,8 +280,12 @@ const SDK: Readonly<Record<string, string | null>> = {
 }
 const EXTRA = ['policy']
 
-/** The same request for a terminal; long data are cut. */
-export function curlOf({ path, body, upload }: PlayRequest, origin: string): string {
+/** The same request for a terminal. @param isWhole whether long data are not cut */
+export function curlOf(
+  { path, body, upload }: PlayRequest,
+  origin: string,
+  isWhole = false,
+): string {
   const head = `curl ${origin}${path} \\\n  -H "Authorization: Bearer $API_KEY"`
   if (upload) {
     const fields = Object.entries(body).map(
@@ -256,7 +293,10 @@ export function curlOf({ path, body, upload }: PlayRequest, origin: string): str
     )
     return [head, `-F file=@${upload.name}`, ...fields].join(' \\\n  ')
   }
-  const text = JSON.stringify(shortened(body), undefined, 2).replaceAll("'", `'\\''`)
+  const text = JSON.stringify(isWhole ? body : shortened(body), undefined, 2).replaceAll(
+    "'",
+    `'\\''`,
+  )
   return `${head} \\\n  -H "Content-Type: application/json" \\\n  -d '${text}'`
 }
 

@@ -1,13 +1,14 @@
 /** Playground: a call as one of the keys, with the key's limits, policy and charge. */
-import { useEffect, useMemo, useRef } from 'preact/hooks'
-import { call, useAnswer, withQuery } from '../api.ts'
-import type { AccountRow, KeyRow, ShownDetails } from '../answers.ts'
+import { useRef } from 'preact/hooks'
+import { call, useAnswer } from '../api.ts'
+import type { AccountRow, KeyRow, RequestContent, ShownDetails } from '../answers.ts'
 import { exactMoney } from '../format.ts'
 import { html } from '../html.ts'
 import { Money } from '../parts/facts.ts'
-import { SelectField } from '../parts/form.ts'
+import { Choose } from '../parts/choose.ts'
 import { Answered, Empty, Notice } from '../parts/states.ts'
 import { allows, place, setQuery } from '../state.ts'
+import { contentPath } from './content.ts'
 import { Bench } from './play-bench.ts'
 import type { Exchange } from './play-exchange.ts'
 import type { PlayModel } from './play-request.ts'
@@ -15,14 +16,16 @@ import type { PlayToken } from '../../server/admin/resources/session.ts'
 
 /** A token that ends within this time is renewed before a call. */
 const MARGIN_MS = 60_000
-/** The most keys to choose from; another one is named in the address. */
-const MOST_KEYS = 200
-
 export function Playground() {
-  const keys = useAnswer<{ data: readonly KeyRow[] }>(
-    withQuery('/admin/keys', { limit: MOST_KEYS }),
+  const wanted = place.value.query.get('key')
+  // The key of the address, or else the first one.
+  const keys = useAnswer<{ data: KeyRow | readonly KeyRow[] }>(
+    wanted === null ? '/admin/keys?limit=1' : `/admin/keys/${encodeURIComponent(wanted)}`,
   )
   const models = useAnswer<{ data: readonly PlayModel[] }>('/admin/models')
+  // A call that is sent again. Reading its content is noted in the audit log.
+  const from = place.value.query.get('from')
+  const kept = useAnswer<{ data: RequestContent }>(from === null ? null : contentPath(from))
   return html`<div class="screen">
     <header class="screen-head"><h1>Playground</h1></header>
     ${
@@ -30,29 +33,31 @@ export function Playground() {
       html`<${Notice}>Calls are made with a key and charged to its account: this needs the role operator or admin.<//>`
     }
     <${Answered} of=${keys}>
-      ${({ data }: { data: readonly KeyRow[] }) =>
+      ${({ data }: { data: KeyRow | readonly KeyRow[] }) =>
         html`<${Answered} of=${models}>
           ${(answer: { data: readonly PlayModel[] }) =>
-            html`<${AsKey} keys=${data.filter((key) => !key.archived_at)} models=${answer.data} />`}
+            from === null || kept.data
+              ? html`<${AsKey} of=${[data].flat()[0]} models=${answer.data} resent=${kept.data?.data.input} />`
+              : html`<${Answered} of=${kept}>${() => null}<//>`}
         <//>`}
     <//>
   </div>`
 }
 
 function AsKey({
-  keys,
+  of: key,
   models,
+  resent,
 }: {
-  readonly keys: readonly KeyRow[]
+  readonly of: KeyRow | undefined
   readonly models: readonly PlayModel[]
+  readonly resent: RequestContent['input'] | undefined
 }) {
-  const id = place.value.query.get('key') ?? keys[0]?.id
-  const key = keys.find((one) => one.id === id)
+  const id = key?.id
   const account = useAnswer<{ data: AccountRow }>(
     key ? `/admin/accounts/${encodeURIComponent(key.account_id)}` : null,
   )
   const credential = useCredential(id)
-  const options = useMemo(() => optionsOf(keys, id), [keys, id])
   if (id === undefined) {
     return html`<${Empty} title="There are no keys.">
       <p class="muted">A call is made with a key: it says what is allowed, and which account pays.</p>
@@ -62,17 +67,20 @@ function AsKey({
   const balance = account.data?.data.balance_usd
   return html`<div class="stack">
     <div class="play-key">
-      <${SelectField}
+      <${Choose}
+        kind="key"
         label="As key"
         value=${id}
-        options=${options}
-        onChange=${(value: string) => setQuery({ key: value }, { replace: true })}
+        known=${key?.name}
+        onChoose=${(value: string) => value !== '' && setQuery({ key: value }, { replace: true })}
       />
       ${key?.policy && html`<p class="caption">This key has a policy. <a href=${`/console/keys/${id}/policy`}>Policy</a></p>`}
     </div>
     <${Bench}
       models=${models}
       credential=${credential}
+      resent=${resent}
+      isOperator
       right="keys"
       charged=${html`charged to
       ${key?.account_id ?? 'the account of this key'}${
@@ -113,23 +121,14 @@ function Afterwards({
 }
 
 /** Asks for a token when a call is made and there is none that lasts. It is forgotten with the screen. */
-function useCredential(id: string | undefined): () => Promise<string> {
-  const kept = useRef<PlayToken | null>(null)
-  useEffect(() => {
-    kept.current = null
-  }, [id])
-  return async () => {
-    const token = kept.current
+function useCredential(id: string | undefined): (other?: string) => Promise<string> {
+  const kept = useRef(new Map<string, PlayToken>())
+  return async (key = id!) => {
+    const token = kept.current.get(key)
     if (token && Date.parse(token.expires_at) - Date.now() > MARGIN_MS) return token.token
-    const path = `/admin/keys/${encodeURIComponent(id!)}/play`
-    const made = await call<PlayToken & { readonly data?: PlayToken }>('POST', path, { body: {} })
-    kept.current = made.data ?? made
-    return kept.current.token
+    const path = `/admin/keys/${encodeURIComponent(key)}/play`
+    const { data } = await call<{ data: PlayToken }>('POST', path, { body: {} })
+    kept.current.set(key, data)
+    return data.token
   }
-}
-
-function optionsOf(keys: readonly KeyRow[], id: string | undefined) {
-  const options = keys.map((key) => ({ value: key.id, label: `${key.account_id} / ${key.name}` }))
-  const isKnown = id === undefined || keys.some((key) => key.id === id)
-  return isKnown ? options : [{ value: id, label: id }, ...options]
 }

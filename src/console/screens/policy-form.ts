@@ -139,7 +139,7 @@ function Patterns({
   useKeys({ n: () => !disabled && list.current?.checkVisibility() && add() })
   return html`<fieldset class="field">
     <legend class="legend-row">Banned patterns <span class="counter">${patterns.length} / ${MOST_PATTERNS}</span></legend>
-    <p class="help">RE2 expressions, whatever the case. Plain words are found in disguises, too.</p>
+    <p class="help">Words or RE2 expressions; upper and lower case are the same. Plain words are found in disguises, too.</p>
     <ol class="patterns" ref=${list}>
       ${patterns.map(
         (pattern, index) => html`<li key=${index}>

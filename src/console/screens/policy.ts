@@ -1,4 +1,5 @@
 /** The policy of a key: a form and its text side by side, tried on texts, compared with the saved one, then saved. */
+import { MISSING } from '../format.ts'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { ApiError, call, useAnswer, toApiError, withQuery } from '../api.ts'
 import type { KeyRow, Policy } from '../answers.ts'
@@ -7,7 +8,7 @@ import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
 import { stayWhile } from '../state.ts'
 import { PolicyForm } from './policy-form.ts'
-import { SelectField, TextField, useSubmission, RadioField } from '../parts/form.ts'
+import { SelectField, send, ShowAs, TextField, useSubmission, RadioField } from '../parts/form.ts'
 import { Dialog } from '../parts/sheet.ts'
 import { Failure } from '../parts/states.ts'
 import type {
@@ -16,7 +17,7 @@ import type {
   Tried,
   Verdict,
 } from '../../server/admin/resources/policy.ts'
-import { Conflict, merged } from '../parts/conflict.ts'
+import { Conflict, keySeed, merged, offerUndo } from '../parts/conflict.ts'
 import { changesBetween, Diff, type Change } from '../parts/diff.ts'
 import { Heads } from '../parts/heads.ts'
 import type { Read } from '../amounts.ts'
@@ -57,6 +58,12 @@ export function PolicyEditor({
     setLast(policy)
     setText(writePolicy(policy))
   }
+  // What another change made of the saved policy is shown, where nothing was typed.
+  const shown = useRef(saved)
+  useEffect(() => {
+    if (text === writePolicy(shown.current)) write(saved)
+    shown.current = saved
+  }, [writePolicy(saved)])
   const edit = (value: string) => {
     setText(value)
     const { policy } = readPolicyText(value)
@@ -100,7 +107,10 @@ export function PolicyEditor({
       </section>
       <section class=${pane === 'JSON' ? 'panel chosen' : 'panel'} aria-label="JSON">
         <header><h2>JSON</h2></header>
-        <div class="panel-body"><${TextPane} text=${text} onInput=${edit} error=${parsed.error} invalid=${invalid} /></div>
+        <div class="panel-body">
+          <${TextPane} text=${text} onInput=${edit} error=${parsed.error} invalid=${invalid} />
+          <${ShowAs} asked=${saving(row, parsed.policy ?? last)} entry=${keySeed(row, { policy: parsed.policy ?? last })} />
+        </div>
       </section>
       <div class=${pane === 'Try it' ? 'stack chosen' : 'stack'}>
         <section class="panel try" aria-label="Try it">
@@ -372,15 +382,17 @@ function SavePolicy({
   const looser = difference?.changes.filter(({ order }) => order === 'looser').length ?? 0
   const form = useSubmission(async () => {
     try {
-      const { data } = await call<{ data: KeyRow }>('PATCH', `/admin/keys/${row.id}`, {
-        body: {
-          policy: theirs
-            ? merged(membersOf(row.policy), membersOf(theirs.policy), membersOf(policy))
-            : policy,
-        },
-        revision: (theirs ?? row).revision ?? null,
-      })
+      const wanted = theirs
+        ? (merged(
+            membersOf(row.policy),
+            membersOf(theirs.policy),
+            membersOf(policy),
+          ) as unknown as Policy)
+        : policy
+      const asked = saving(theirs ?? row, wanted)
+      const { data } = await send<{ data: KeyRow }>(asked)
       onSaved(data)
+      offerUndo(asked.path, { policy: (theirs ?? row).policy }, data)
     } catch (thrown) {
       const error = toApiError(thrown)
       if (error.status !== 412) throw error
@@ -404,6 +416,13 @@ function SavePolicy({
     </div>
   <//>`
 }
+
+const saving = (row: KeyRow, policy: Policy) => ({
+  method: 'PATCH',
+  path: `/admin/keys/${row.id}`,
+  body: { policy },
+  revision: row.revision,
+})
 
 function membersOf(policy: Policy | null): Readonly<Record<string, unknown>> {
   return { ...policy }
@@ -478,6 +497,26 @@ function useTrial(policy: Policy | undefined, texts: TrialTexts): TrialState {
   return { trial, error, busy, run: (ask) => ask && setRuns((last) => last + 1) }
 }
 
+/** A policy that is written while its key is made: the form, and texts to try it on. @param send the policy to be tried */
+export function PolicyFields({
+  policy,
+  send,
+  onChange,
+}: {
+  readonly policy: Policy
+  readonly send: Policy
+  readonly onChange: (policy: Policy) => void
+}) {
+  const [texts, setTexts] = useState<TrialTexts>({ input: '', output: '', chunk: 4 })
+  const trial = useTrial(send, texts)
+  const invalid = trial.error?.param?.startsWith('policy') ? trial.error : undefined
+  const found = trial.error ? [] : (trial.trial?.verdicts ?? [])
+  return html`<div class="halves policy-fields">
+    <${PolicyForm} policy=${policy} found=${found} error=${invalid} disabled=${false} onChange=${onChange} />
+    <div class="try"><${TryIt} state=${trial} texts=${texts} onTexts=${setTexts} guard=${policy.guard} /></div>
+  </div>`
+}
+
 function TryIt({
   state,
   texts,
@@ -534,7 +573,7 @@ function Findings({
           ({ rule, side, guard, verdict, reason, ms }, index) => html`<tr key=${index}>
             <td>${side === 'input' ? 'IN' : 'OUT'}</td>
             <td><button type="button" class="id mono" title=${reason ?? ''} onClick=${() => setChosen(chosen === rule ? undefined : rule)}>${rule}</button></td>
-            <td class="muted">${guard ?? '–'}</td>
+            <td class="muted">${guard ?? MISSING}</td>
             <td class=${verdict === 'block' ? 'bad' : verdict === 'pass' ? 'ok' : 'warn'}>${verdict}${ms === undefined ? '' : html` <span class="muted">${ms < 1 ? '<1' : Math.round(ms)} ms</span>`}</td>
           </tr>`,
         )}

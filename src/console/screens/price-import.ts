@@ -4,19 +4,21 @@ import { call } from '../api.ts'
 import { count } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { Button } from '../parts/button.ts'
-import { SelectField, useSubmission } from '../parts/form.ts'
+import { FormEnd, SelectField, TextField, useFocus, useSubmission } from '../parts/form.ts'
 import { Heads } from '../parts/heads.ts'
 import { Dialog } from '../parts/sheet.ts'
 import { Failure, Notice } from '../parts/states.ts'
 import type { HeldMove, PriceComparison, PriceMove } from '../../server/admin/resources/model.ts'
 
 const FILE = 'file'
+const TEXT = 'text'
 const SOURCES = [
   { value: 'models.dev', label: 'models.dev' },
   { value: 'litellm', label: 'LiteLLM' },
   { value: 'genai-prices', label: 'genai-prices' },
   { value: 'openrouter', label: 'OpenRouter' },
   { value: FILE, label: 'A file of this machine' },
+  { value: TEXT, label: 'Text that is pasted' },
 ]
 const PATH = '/admin/models/import'
 
@@ -29,16 +31,22 @@ export function PriceImport({
 }) {
   const [source, setSource] = useState(SOURCES[0]!.value)
   const [file, setFile] = useState<File>()
+  const [text, setText] = useState('')
   const [missing, setMissing] = useState(false)
   const [comparison, setComparison] = useState<{
     readonly asked: object
     readonly result: PriceComparison
   }>()
   const dry = useSubmission(async () => {
-    setMissing(source === FILE && !file)
-    if (source === FILE && !file) return
+    const isMissing = (source === FILE && !file) || (source === TEXT && text.trim() === '')
+    setMissing(isMissing)
+    if (isMissing) return
     const request =
-      source === FILE ? { from: file!.name, text: await file!.text() } : { from: source }
+      source === FILE
+        ? { from: file!.name, text: await file!.text() }
+        : source === TEXT
+          ? { from: 'the pasted list', text }
+          : { from: source }
     const { data } = await call<{ data: PriceComparison }>('POST', PATH, { body: request })
     setComparison({ asked: request, result: data })
   })
@@ -58,6 +66,7 @@ export function PriceImport({
               label="From"
               value=${source}
               options=${SOURCES}
+              autofocus
               onChange=${setSource}
               help="A list is fetched by the gateway. Nothing is written before you have seen what changes."
             />
@@ -76,11 +85,8 @@ export function PriceImport({
                 ${missing && !file ? html`<p class="error">Choose a price list, a JSON file.</p>` : null}
               </div>`
             }
-            ${dry.error && html`<${Failure} error=${dry.error} />`}
-            <div class="actions">
-              <${Button} kind="primary" type="submit" busy=${dry.busy}>Compare<//>
-              <${Button} onClick=${onClose}>Cancel<//>
-            </div>
+            ${source === TEXT && html`<${TextField} label="Text of the list, JSON" value=${text} onInput=${setText} rows=${8} mono error=${missing && text.trim() === '' ? 'Paste a price list, a JSON text.' : undefined} />`}
+            <${FormEnd} form=${dry} verb="Compare" onClose=${onClose} />
           </form>`
     }
   <//>`
@@ -111,7 +117,7 @@ function Review({
     onWritten()
   })
   const many = taken.length + ofHeld.length
-  return html`<div class="stack">
+  return html`<form class="stack" ref=${useFocus('.actions button')} onSubmit=${write.submit}>
     <p>
       ${count(added.length)} new, ${count(changed.length)} changed, ${count(held.length)} held back,
       ${' '}${count(same)} the same${removed.length > 0 ? `, ${count(removed.length)} gone from the list` : ''}.
@@ -128,7 +134,7 @@ function Review({
       html`<section>
         <h3>Left out</h3>
         <ul class="plain-list">
-          ${unread.map(([what, many]) => html`<li key=${what}>${count(many)} ${what}</li>`)}
+          ${unread.map((what) => html`<li key=${what}>${what}</li>`)}
         </ul>
       </section>`
     }
@@ -175,16 +181,10 @@ function Review({
     }
     ${write.error && html`<${Failure} error=${write.error} />`}
     <div class="actions">
-      ${
-        many > 0 &&
-        writable &&
-        html`<${Button} kind="primary" busy=${write.busy} onClick=${write.submit}
-          >Write ${count(many)}<//
-        >`
-      }
+      ${many > 0 && writable && html`<${Button} kind="primary" type="submit" busy=${write.busy}>Write ${count(many)}<//>`}
       <${Button} onClick=${onBack}>Back<//>
     </div>
-  </div>`
+  </form>`
 }
 
 function Moves<One extends PriceMove>({
@@ -214,8 +214,8 @@ function Moves<One extends PriceMove>({
                   <span>${move.model}<br /><span class="muted">${move.price ?? 'model'}</span></span>
                 </label>
               </td>
-              <td class="mono muted">${move.from || '–'}</td>
-              <td class="mono">${move.to || '–'}</td>
+              <td class="mono muted">${move.from || 'none'}</td>
+              <td class="mono">${move.to || 'none'}</td>
               <td>${move.move ?? ''} ${why?.(move)}</td>
             </tr>`,
         )}
@@ -231,9 +231,11 @@ function toggled(set: ReadonlySet<string>, one: string): ReadonlySet<string> {
 }
 
 /** What the lists have and this gateway does not take, with how many of each. */
-function unreadOf({ sources }: PriceComparison): readonly (readonly [string, number])[] {
+function unreadOf({ sources }: PriceComparison): readonly string[] {
+  const many = (number: number, what: string) =>
+    `${count(number)} ${what}${number === 1 ? '' : 's'}`
   return sources.flatMap(({ left_out: out, not_mapped: unmapped }) => [
-    ...Object.entries(out).map(([why, many]) => [`rows ${why}`, many] as const),
-    ...Object.entries(unmapped).map(([unit, many]) => [`prices in ${unit}`, many] as const),
+    ...Object.entries(out).map(([why, rows]) => `${many(rows, 'row')} ${why}`),
+    ...Object.entries(unmapped).map(([unit, prices]) => `${many(prices, 'price')} in ${unit}`),
   ])
 }

@@ -1,25 +1,31 @@
 /** Requests: why a call failed, its cost, and who made it. */
 import { at, ownAddress } from '../base.ts'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { usePages, withQuery, type Pages, useAnswer } from '../api.ts'
+import { call, to, usePages, withQuery, type Pages, useAnswer } from '../api.ts'
 import type { ShownCall, ShownDetails, RequestContent } from '../answers.ts'
 import { useEvents } from '../events.ts'
-import { count, duration, shortId, exactMoney, plainDecimal } from '../format.ts'
+import { MISSING, count, duration, shortId, exactMoney, plainDecimal } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
-import { Time, Facts } from '../parts/facts.ts'
+import { Facts, Money, Time } from '../parts/facts.ts'
+import { Confirm } from '../parts/confirm.ts'
 import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
 import { Range, spanOf } from '../parts/range.ts'
 import { Empty, Failure, Notice, Answered } from '../parts/states.ts'
-import { ColumnChoice, hrefOpening, Table, type Column } from '../parts/table.ts'
+import { ColumnChoice, hrefOpening, ListEnd, Table, type Column } from '../parts/table.ts'
+import { toast } from '../parts/toast.ts'
 import { Snippets } from '../parts/snippets.ts'
-import { place, setQuery, hrefWith } from '../state.ts'
+import { onlyThis } from '../acts.ts'
+import { allows, place, setQuery, hrefWith } from '../state.ts'
 import { CALL_COLUMNS, EndCall, STATUS_COLUMN, Status } from './outcome.ts'
-import { CostTable } from '../parts/cost.ts'
+import { BillTable, CostTable } from '../parts/cost.ts'
 import { copyText, Id, Code, Json } from '../parts/copy.ts'
 import { Sheet } from '../parts/sheet.ts'
 import { contentPath, ContentOf } from './content.ts'
+import { curlOf } from './play-request.ts'
+import { Tabs } from '../parts/tabs.ts'
+import { ENDS, failureText, limitText } from '../text.ts'
 
 const STATUSES = '2xx 4xx 5xx 400 401 402 403 404 405 408 409 413 415 429 500 502 503 504'
 
@@ -29,18 +35,13 @@ const FILTERS: readonly Filter[] = [
     label: 'status',
     values: STATUSES.split(' '),
   },
-  { name: 'key', label: 'key', placeholder: 'id of a key' },
-  { name: 'account', label: 'account', placeholder: 'id of an account' },
-  { name: 'model', label: 'model', placeholder: 'id of a model' },
-  { name: 'deployment', label: 'deployment', placeholder: 'provider/model' },
+  { name: 'key', label: 'key', chooses: 'key' },
+  { name: 'account', label: 'account', chooses: 'account' },
+  { name: 'model', label: 'model', chooses: 'model' },
+  { name: 'deployment', label: 'deployment', chooses: 'deployment' },
   { name: 'endpoint', label: 'endpoint', placeholder: '/v1/chat/completions' },
   { name: 'code', label: 'code', placeholder: 'rate_limited' },
   { name: 'limited_by', label: 'limit', placeholder: 'key.rpm' },
-  {
-    name: 'end',
-    label: 'end',
-    values: ['completed', 'blocked', 'limited', 'rejected', 'failed', 'left'],
-  },
   {
     name: 'outcome',
     label: 'outcome',
@@ -52,6 +53,7 @@ const FILTERS: readonly Filter[] = [
   { name: 'session', label: 'session' },
   { name: 'stream', label: 'stream', values: ['true', 'false'] },
   { name: 'running', label: 'running', values: ['true', 'false'] },
+  { name: 'charged', label: 'charged', values: ['true', 'false'] },
   { name: 'min_cost_usd', label: 'cost from', placeholder: '0.05' },
   { name: 'min_ms', label: 'time from, ms', placeholder: '2000' },
 ]
@@ -71,7 +73,7 @@ const COLUMNS: readonly Column<ShownCall>[] = [
   CALL_COLUMNS.tokens,
   {
     key: 'first',
-    label: 'First',
+    label: 'First token',
     cell: (row) => duration(row.times.first_ms),
     end: true,
     phone: 'none',
@@ -81,7 +83,7 @@ const COLUMNS: readonly Column<ShownCall>[] = [
   { key: 'guard', label: 'Guard', cell: guardOf, phone: 'none' },
   {
     key: 'end',
-    label: '',
+    label: 'Acts',
     cell: (row) => row.running && html`<${EndCall} id=${row.id} />`,
     phone: 'rest',
   },
@@ -101,8 +103,10 @@ export function Requests() {
   useKeys({
     l: () => setQuery({ live: live ? undefined : 'on' }, { replace: true }),
     x: () => location.assign(at(csvOf(path))),
+    '!': () => setQuery({ end: query.has('end') ? undefined : 'failed' }, { replace: true }),
   })
   const isEmpty = !list.loading && !list.error && list.rows.length === 0
+  const ends = query.getAll('end')
   return html`<div class="screen">
     <header class="screen-head">
       <h1>Requests</h1>
@@ -120,6 +124,19 @@ export function Requests() {
         <a class="button quiet" href=${csvOf(path)} download>CSV</a>
       </div>
     </header>
+    <${Tabs}
+      label="How calls ended"
+      current=${ends.length > 0 ? ends : 'all'}
+      tabs=${[
+        { key: 'all', label: 'All', href: hrefWith({ end: undefined }) },
+        ...Object.entries(ENDS).map(([key, meaning]) => ({
+          key,
+          label: key[0]!.toUpperCase() + key.slice(1),
+          href: hrefWith({ end: key }),
+          meaning,
+        })),
+      ]}
+    />
     ${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
     <${Unreadable} days=${list.data?.unreadable_days} />
     ${
@@ -140,17 +157,23 @@ export function Requests() {
             <${Table}
               name=${NAME}
               caption="Calls, newest first"
-              columns=${COLUMNS}
+              columns=${list.rows.some(({ running }) => running) ? COLUMNS : COLUMNS.slice(0, -1)}
               rows=${list.rows}
               idOf=${(row: ShownCall) => row.id}
               hrefOf=${(row: ShownCall) => hrefOpening(row.id)}
               markOf=${(row: ShownCall) => (row.running ? 'running' : undefined)}
+              actsOf=${(row: ShownCall) => [
+                ...onlyThis('key', 'key', row.key_id),
+                ...onlyThis('account', 'account', row.account_id),
+                ...onlyThis('model', 'model', row.model),
+                ...onlyThis('user', 'user', row.user),
+              ]}
               open=${open}
               loading=${list.loading}
             />
           </div>`
     }
-    <${More} list=${list} />
+    <${ListEnd} list=${list} verb="Older" />
     ${
       open !== undefined &&
       html`<${RequestSheet}
@@ -161,21 +184,10 @@ export function Requests() {
   </div>`
 }
 
-/** Loads the rest of a list, and shows how far a search came. */
-function More({ list }: { readonly list: ReturnType<typeof usePages<ShownCall>> }) {
-  if (list.next === null) return null
-  return html`<p class="more">
-    ${list.searchedTo ? html`<span class="muted">searched back to <${Time} at=${list.searchedTo} /></span>` : null}
-    <${Button} busy=${list.loadingMore} onClick=${list.more}
-      >${list.searchedTo ? 'Keep looking' : 'Older'}<//
-    >
-  </p>`
-}
-
 function Nothing() {
-  if (isFiltered(FILTERS)) {
+  if (isFiltered(FILTERS) || place.value.query.has('end')) {
     return html`<${Empty} title="No calls match.">
-      <p class="muted">Remove a filter above, or choose a longer range.</p>
+      <p class="muted">Choose All, remove a filter above, or choose a longer range.</p>
     <//>`
   }
   return html`<${Empty} title="No calls in this range.">
@@ -231,7 +243,7 @@ function useLive(on: boolean, list: Pages<ShownCall>, isOpen: boolean) {
 function pathOf(query: URLSearchParams, now: number): string {
   const { from, to } = spanOf(query, '-24h', now)
   const parameters = new URLSearchParams()
-  for (const { name } of FILTERS)
+  for (const name of [...FILTERS.map((one) => one.name), 'end'])
     for (const value of query.getAll(name)) parameters.append(name, value)
   if (from) parameters.set('from', from)
   if (to) parameters.set('to', to)
@@ -243,12 +255,12 @@ function csvOf(path: string): string {
 }
 
 function keyOf({ account_id, key_id, key_name }: ShownCall): Content {
-  if (key_id === null) return '–'
+  if (key_id === null) return MISSING
   return html`<span class="muted">${account_id}/</span><bdi title=${key_id}>${key_name ?? shortId(key_id, 20)}</bdi>`
 }
 
 function guardOf({ guard }: ShownCall): Content {
-  if (!guard) return '–'
+  if (!guard) return MISSING
   return html`<span class=${guard.outcome === 'blocked' || guard.outcome === 'error' ? 'warn' : ''}
     >${guard.outcome}</span
   >`
@@ -268,6 +280,7 @@ function RequestSheet({ id, onClose }: { readonly id: string; readonly onClose: 
 
 function Details({ call }: { readonly call: ShownDetails }) {
   return html`<div class="stack">
+    <${CallActs} call=${call} />
     <p class="summary">
       <${Status} row=${call} />${` · ${call.outcome ?? 'running'} · ${call.method} ${call.endpoint}`}
       ${`${call.stream ? ' · stream' : ''} · `}<${Time} at=${call.at} />
@@ -283,11 +296,11 @@ function Details({ call }: { readonly call: ShownDetails }) {
     <${Waterfall} call=${call} />
     <${Facts} facts=${factsOf(call)} />
     <${Cost} call=${call} />
-    ${call.content === 'kept' && html`<${KeptContent} id=${call.id} />`}
-    <section>
-      <h3>As curl</h3>
-      <${Code} label="curl" text=${curlOf(call)} />
-    </section>
+    ${
+      call.content === 'kept'
+        ? html`<${KeptContent} call=${call} />`
+        : html`<section><h3>As curl</h3><${Code} label="curl" text=${curlWithout(call)} /></section>`
+    }
     <details>
       <summary>Raw</summary>
       <${Json} value=${call} label="Answer of the API" />
@@ -295,8 +308,39 @@ function Details({ call }: { readonly call: ShownDetails }) {
   </div>`
 }
 
+/** What can be done with a call. The acts stand first, where few keys lead to them. */
+function CallActs({
+  call: { id, content, key_id, model, cost_usd: cost },
+}: {
+  readonly call: ShownDetails
+}) {
+  const [asking, setAsking] = useState(false)
+  const refund = async (reason: string) => {
+    const { data } = await call<{ data: { duplicate: boolean } }>(
+      'POST',
+      `/admin/requests/${encodeURIComponent(id)}/refund`,
+      { body: { reason } },
+    )
+    toast(data.duplicate ? 'It was refunded before' : `Refunded ${exactMoney(cost)}`)
+    setAsking(false)
+  }
+  const isCharged = cost !== null && Number(cost) > 0
+  const play = { key: key_id ?? undefined, model: model ?? undefined, from: id }
+  if (!isCharged && content !== 'kept') return null
+  return html`<p class="actions">
+    ${content === 'kept' && allows('contents') && html`<a class="button" href=${to.play(play)}>Open in Playground</a>`}
+    ${isCharged && html`<${Button} right="money" onClick=${() => setAsking(true)}>Refund…<//>`}
+    ${
+      asking &&
+      html`<${Confirm} title="Refund this call?" verb="Refund" danger=${false} reason="" act=${refund} onClose=${() => setAsking(false)}>
+        <p>The account gets <b><${Money} usd=${cost} exact /></b> back, once. The charge of the call stays in the ledger.</p>
+      <//>`
+    }
+  </p>`
+}
+
 function factsOf(call: ShownDetails): (readonly [string, Content])[] {
-  const { account_id, key_id, key_name, model, rate, guard, limits } = call
+  const { account_id, key_id, key_name, model, guard, limits } = call
   return [
     [
       'Account',
@@ -315,11 +359,13 @@ function factsOf(call: ShownDetails): (readonly [string, Content])[] {
         html`${model}${call.deployment ? html` <span class="muted">by ${call.deployment}</span>` : ''}`,
     ],
     ['Tokens', tokensOf(call)],
-    ['Limits', rate ? `${count(rate.left)} of ${count(rate.limit)} requests a minute left` : null],
-    ['Limited by', call.limited_by],
-    ...(limits ?? []).map((limit): readonly [string, Content] => [
-      limit.limit,
-      `${limit.used ?? '–'} of ${limit.value ?? 'unlimited'}`,
+    [
+      'Refused by',
+      call.limited_by && html`<span title=${call.limited_by}>${limitText(call.limited_by)}</span>`,
+    ],
+    ...(limits ?? []).map(({ limit, value, left }): readonly [string, Content] => [
+      limitText(limit),
+      left === null ? `at most ${value}` : `${count(left)} of ${count(Number(value))} left`,
     ]),
     [
       'Guard',
@@ -353,12 +399,12 @@ function tokensOf({ usage, estimated }: ShownDetails): Content {
 }
 
 function Cost({ call }: { readonly call: ShownDetails }) {
-  const { cost_usd: cost, cost_details: details, ledger } = call
+  const { cost_usd: cost, cost_details: details, ledger, bill } = call
   if (cost === null) return null
   const agrees = ledger && plainDecimal(ledger.cost_usd) === plainDecimal(cost)
   return html`<section>
     <h3>Cost</h3>
-    <${CostTable} details=${details} total=${cost} estimated=${call.estimated === true} />
+    ${bill ? html`<${BillTable} bill=${bill} />` : html`<${CostTable} details=${details} total=${cost} estimated=${call.estimated === true} />`}
     ${
       ledger &&
       html`<p class=${agrees ? 'ok' : 'bad'}>
@@ -391,14 +437,14 @@ function Waterfall({ call }: { readonly call: ShownDetails }) {
   let at = admit ?? 0
   for (const attempt of call.attempts) {
     if ('skipped' in attempt) {
-      const name = `${attempt.model}, not asked: ${attempt.skipped}`
+      const name = `${attempt.model}, not asked: ${failureText(attempt.skipped)}`
       steps.push({ name, from: at, to: at, tone: 'muted' })
       continue
     }
     const { deployment, ms, result, status, message } = attempt
     const to = Math.min(total, at + ms)
     steps.push({
-      name: `${deployment}, ${result}`,
+      name: `${deployment}, ${failureText(result)}`,
       from: at,
       to,
       tone: result === 'ok' ? 'accent' : 'bad',
@@ -412,7 +458,7 @@ function Waterfall({ call }: { readonly call: ShownDetails }) {
   }
   if (first !== null) {
     if (call.attempts.length === 0)
-      steps.push({ name: 'until the first part', from: at, to: first, tone: 'accent' })
+      steps.push({ name: 'until the first token', from: at, to: first, tone: 'accent' })
     steps.push({ name: 'answer', from: first, to: total, tone: 'ok' })
   }
   for (const { to: what, name, side, at_ms: from, ms, result } of call.questions ?? []) {
@@ -442,30 +488,36 @@ function Waterfall({ call }: { readonly call: ShownDetails }) {
           </li>`,
       )}
       <li class="total">
-        <span>total</span><span>${first === null ? '' : `first part at ${duration(first)}`}</span>
+        <span>total</span><span>${first === null ? '' : `first token at ${duration(first)}`}</span>
         <span class="end number">${duration(total)}</span>
       </li>
     </ol>
   </section>`
 }
 
-function curlOf({ method, endpoint, model, stream }: ShownDetails): string {
-  const body = JSON.stringify({ ...(model && { model }), '…': '…', ...(stream && { stream }) })
-  const head = `curl ${method === 'GET' ? '' : `-X ${method} `}${ownAddress()}${endpoint} \\\n  -H "Authorization: Bearer $API_KEY"`
-  return method === 'GET'
-    ? head
-    : `${head} \\\n  -H "Content-Type: application/json" \\\n  -d '${body.replace('"…":"…"', '…')}'`
+/** A call whose content is not kept: the reader has to fill it in. */
+function curlWithout({ method, endpoint, model, stream }: ShownDetails): string {
+  if (method === 'GET')
+    return `curl ${ownAddress()}${endpoint} \\\n  -H "Authorization: Bearer $API_KEY"`
+  const body = { ...(model && { model }), ...(stream && { stream }) }
+  return `# The content of this call is not kept: only the model and the form are here.\n${curlOf({ path: endpoint, body }, ownAddress())}`
 }
 
-function KeptContent({ id }: { readonly id: string }) {
+function KeptContent({ call }: { readonly call: ShownDetails }) {
   const [open, setOpen] = useState(false)
-  const answer = useAnswer<{ data: RequestContent }>(open ? contentPath(id) : null)
+  const answer = useAnswer<{ data: RequestContent }>(open ? contentPath(call.id) : null)
+  const curl = ({ input }: RequestContent) => {
+    // Dialects of chat are kept in the form of chat.
+    const path = input.messages ? '/v1/chat/completions' : call.endpoint
+    return curlOf({ path, body: { model: call.model, ...input } }, ownAddress(), true)
+  }
   return html`<section>
     <h3>Content</h3>
     ${
       open
         ? html`<${Answered} of=${answer}>
-            ${({ data }: { data: RequestContent }) => html`<${ContentOf} content=${data} />`}
+            ${({ data }: { data: RequestContent }) => html`<${ContentOf} content=${data} />
+              <${Code} label="curl" text=${curl(data)} />`}
           <//>`
         : html`<${Button} right="contents" title="The audit log notes who reads it" onClick=${() => setOpen(true)}
             >Show content<//

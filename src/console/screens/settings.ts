@@ -1,26 +1,27 @@
 /** Settings: the configuration, changes by operators, alerts, and the state of the processes. */
 import { at } from '../base.ts'
-import { useMemo, useState } from 'preact/hooks'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import { html, type Content } from '../html.ts'
 import { Tabs } from '../parts/tabs.ts'
-import { type ScreenProps, allows, place, setQuery } from '../state.ts'
-import { call, useAnswer, usePages, withQuery } from '../api.ts'
+import { type ScreenProps, allows, go, place, setQuery } from '../state.ts'
+import { call, to, useAnswer, usePages, withQuery } from '../api.ts'
 import type { Alert, Agreement, Looked } from '../answers.ts'
 import { Button } from '../parts/button.ts'
 import { Time, Facts } from '../parts/facts.ts'
 import { useSubmission, TextField } from '../parts/form.ts'
+import { ActiveAlerts, AlertText } from '../parts/alerts.ts'
 import { Panel } from '../parts/panel.ts'
 import { Answered, Failure, Empty, Notice, Quiet } from '../parts/states.ts'
 import { useKeys } from '../keys.ts'
 import { People } from './people.ts'
-import { SetUp } from './set-up.ts'
+import { Connections } from './connections.ts'
 import { Diff } from '../parts/diff.ts'
 import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
 import { Range, spanOf } from '../parts/range.ts'
 import { Sheet } from '../parts/sheet.ts'
-import { hrefOpening, Table, type Column } from '../parts/table.ts'
+import { hrefOpening, ListEnd, Table, type Column } from '../parts/table.ts'
 import type { ChangeAnswer } from '../../server/admin/resources/audit.ts'
-import { count, bytes, duration, exactMoney, percentOf } from '../format.ts'
+import { MISSING, count, bytes, duration, exactMoney, percentOf } from '../format.ts'
 import type { SettingAnswer, GatewayAnswer, Status } from '../../server/admin/resources/gateway.ts'
 import { Confirm } from '../parts/confirm.ts'
 import { Heads } from '../parts/heads.ts'
@@ -51,7 +52,7 @@ function Gateways() {
 
 function List({ rows }: { readonly rows: readonly GatewayAnswer[] }) {
   return html`<table class="plain stacked">
-    <${Heads} names=${['Gateway', 'Started', 'Ledger', 'Running', 'Lag', 'Log rows lost']} end=${['Running', 'Lag', 'Log rows lost']} />
+    <${Heads} names=${['Gateway', 'Started', 'Ledger', 'Running', 'Behind, rows', 'Log rows lost']} end=${['Running', 'Behind, rows', 'Log rows lost']} />
     <tbody>
       ${rows.map(
         ({ id, own, worker, version, started_at, running, ledger, usage_lag_rows: lag, log }) =>
@@ -60,10 +61,10 @@ function List({ rows }: { readonly rows: readonly GatewayAnswer[] }) {
               <span class="mono">${id}</span> ${version}${worker === null ? '' : `, worker ${worker}`}${own ? ', this one' : ''}
             </th>
             <td data-label="since"><${Time} at=${started_at} /></td>
-            <td class=${ledger.ok ? 'ok' : 'bad'}>${ledger.ok ? '✓ books' : '✕ cannot book'}</td>
+            <td class=${ledger.ok ? 'ok' : 'bad'}>${ledger.ok ? '✓ is writing' : '✕ cannot write'}</td>
             <td class="end" data-label="running">${count(running)}</td>
-            <td class="end" data-label="lag">${lag === null ? '–' : count(lag)}</td>
-            <td class="end" data-label="log rows lost">${log ? count(Object.values(log.dropped).reduce((sum, rows) => sum + rows, 0)) : '–'}</td>
+            <td class="end" data-label="behind, rows">${lag === null ? MISSING : count(lag)}</td>
+            <td class="end" data-label="log rows lost">${log ? count(Object.values(log.dropped).reduce((sum, rows) => sum + rows, 0)) : MISSING}</td>
           </tr>`,
       )}
     </tbody>
@@ -71,7 +72,7 @@ function List({ rows }: { readonly rows: readonly GatewayAnswer[] }) {
 }
 
 function factsOf(status: Status): (readonly [string, Content])[] {
-  const { ok, outbox, oldest_ms } = status.ledger
+  const { ok, outbox, oldest_ms, why, since } = status.ledger
   return [
     ['Version', status.version],
     ['Node.js', status.node],
@@ -82,9 +83,14 @@ function factsOf(status: Status): (readonly [string, Content])[] {
     ['State', status.state],
     [
       'Ledger',
-      ok ? html`<span class="ok">✓ books</span>` : html`<span class="bad">✕ cannot book</span>`,
+      ok
+        ? html`<span class="ok">✓ is writing</span>`
+        : html`<span class="bad">✕ cannot write${why && `: ${why}`}</span>${since && html` since <${Time} at=${since} />`}`,
     ],
-    ['Outbox', outbox === 0 ? '0' : `${count(outbox)}, the oldest ${duration(oldest_ms)}`],
+    [
+      'Waiting charges',
+      outbox === 0 ? 'none' : `${count(outbox)}, the oldest ${duration(oldest_ms)}`,
+    ],
     ['Running', `${count(status.running)} calls`],
     ['Memory', bytes(status.memory_bytes)],
   ]
@@ -173,6 +179,7 @@ function Configuration() {
     return html`<${Notice}>The configuration is shown to the role admin.<//>`
   }
   return html`<div class="stack">
+    <p class="muted prose">Read only: the last column names the file or the variable in which a setting is changed.</p>
     <div class="settings-search">
       <${TextField}
         label="Search"
@@ -235,7 +242,7 @@ function Section({
       html`<table class="settings">
           <thead class="hidden">
             <tr>
-              <th scope="col">SettingAnswer</th>
+              <th scope="col">Setting</th>
               <th scope="col">Value</th>
               <th scope="col">From</th>
             </tr>
@@ -246,7 +253,7 @@ function Section({
                 html`<tr key=${path}>
                   <th scope="row" class="mono">${path}</th>
                   <td class="mono">
-                    ${secret ? html`<span class="muted">${String(value)}</span>` : written(value)}
+                    ${secret ? html`<span class="muted">${String(value)}</span>` : written(value)}${unitOf(path, value)}
                   </td>
                   <td class=${origin.from === 'default' ? 'muted' : ''}>${originOf(origin)}</td>
                 </tr>`,
@@ -262,8 +269,25 @@ function originOf({ from, file, name }: SettingAnswer['origin']): string {
   return name ?? file ?? from
 }
 
+const SIZES = /^(?:server\.limits\.(?:chat|image|document|audio)|log\.size)$/
+const SECONDS = /^server\.(?:\w+Timeout|keepAlive|shutdown\w+)$/
+
+/** The unit of a setting whose name does not say it. */
+function unitOf(path: string, value: unknown): Content {
+  const unit =
+    typeof value !== 'number'
+      ? undefined
+      : SIZES.test(path)
+        ? `bytes, ${bytes(value)}`
+        : SECONDS.test(path)
+          ? 's'
+          : undefined
+  return unit && html`<span class="muted"> ${unit}</span>`
+}
+
 function written(value: unknown): string {
-  if (value === null || value === undefined) return '–'
+  if (value === null || value === undefined) return MISSING
+  if (value === '') return 'none'
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
@@ -297,7 +321,7 @@ const COLUMNS: readonly Column<ChangeAnswer>[] = [
     cell: ({ changes }) => changes.map(({ member }) => member).join(', '),
     phone: 'rest',
   },
-  { key: 'address', label: 'From', cell: ({ address }) => address ?? '–', phone: 'none' },
+  { key: 'address', label: 'From', cell: ({ address }) => address ?? MISSING, phone: 'none' },
 ]
 
 function AuditLog() {
@@ -332,7 +356,7 @@ function AuditLog() {
             loading=${list.loading}
           />`
     }
-    ${list.next !== null && html`<p class="more"><${Button} busy=${list.loadingMore} onClick=${list.more}>Older<//></p>`}
+    <${ListEnd} list=${list} verb="Older" />
     ${
       row &&
       html`<${Sheet}
@@ -344,7 +368,7 @@ function AuditLog() {
             facts=${[
               ['Time', html`<${Time} at=${row.at} />`],
               ['Who', row.actor],
-              ['From', row.address ?? '–'],
+              ['From', row.address ?? MISSING],
               ['Object', html`<code>${row.object}</code>`],
             ]}
           />
@@ -376,7 +400,6 @@ function pathOf(query: URLSearchParams, now: number): string {
 // Alerts: active ones, ended ones, and muting one.
 
 const EVERY_MS = 10_000
-const MUTE_SECONDS = 86_400
 
 interface AlertList {
   readonly data: readonly Alert[]
@@ -394,12 +417,7 @@ function Alerts() {
           ${
             active.length === 0
               ? html`<${Quiet} looked=${looked} text="No alert is active." />`
-              : html`<ul class="lines">
-                  ${active.map(
-                    (alert) =>
-                      html`<${Active} key=${alert.id} alert=${alert} onMuted=${answer.reload} />`,
-                  )}
-                </ul>`
+              : html`<${ActiveAlerts} alerts=${active} />`
           }
         <//>
         <${Panel} title="Ended">
@@ -408,9 +426,9 @@ function Alerts() {
               ? html`<p class="muted">None yet.</p>`
               : html`<ul class="lines">
                   ${ended.map(
-                    ({ id, kind, object, message, since, ended_at }) =>
-                      html`<li key=${`${id} ${since}`}>
-                        <span><b>${kind}</b> ${message ?? object ?? ''}</span>
+                    ({ since, ended_at, ...alert }) =>
+                      html`<li key=${`${alert.id} ${since}`}>
+                        <span><${AlertText} alert=${alert} /></span>
                         <span class="muted"><${Time} at=${since} /> … <${Time} at=${ended_at} /></span>
                       </li>`,
                   )}
@@ -422,31 +440,9 @@ function Alerts() {
   <//>`
 }
 
-function Active({ alert, onMuted }: { readonly alert: Alert; readonly onMuted: () => void }) {
-  const { id, kind, object, message, since, muted_until } = alert
-  const mute = useSubmission(async () => {
-    await call('POST', `/admin/alerts/${encodeURIComponent(id)}/mute`, {
-      body: { seconds: MUTE_SECONDS },
-    })
-    onMuted()
-  })
-  return html`<li>
-    <span>
-      <b class="warn">! ${kind}</b> ${message ?? object ?? ''}
-      <span class="muted"> since <${Time} at=${since} /></span>
-      ${mute.error && html`<${Failure} error=${mute.error} />`}
-    </span>
-    ${
-      muted_until
-        ? html`<span class="muted">silent until <${Time} at=${muted_until} /></span>`
-        : html`<${Button} right="keys" busy=${mute.busy} onClick=${() => mute.submit()}>Mute a day<//>`
-    }
-  </li>`
-}
-
 const TABS = {
   configuration: { label: 'Configuration', part: Configuration },
-  'set-up': { label: 'Set up', part: SetUp },
+  connections: { label: 'Connections', part: Connections },
   people: { label: 'People', part: People },
   audit: { label: 'Audit', part: AuditLog },
   alerts: { label: 'Alerts', part: Alerts },
@@ -454,6 +450,10 @@ const TABS = {
 }
 
 export function Settings({ params }: ScreenProps) {
+  useEffect(() => {
+    // The address of vendors of before.
+    if (params.tab === 'set-up') go(to.vendor(), { replace: true })
+  }, [params.tab])
   const current = Object.hasOwn(TABS, params.tab ?? '') ? params.tab! : 'configuration'
   const { part } = TABS[current as keyof typeof TABS]
   return html`<div class="screen">

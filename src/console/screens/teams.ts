@@ -3,30 +3,28 @@ import { useState } from 'preact/hooks'
 import { call, useAnswer, withQuery } from '../api.ts'
 import type { TeamRow } from '../answers.ts'
 import { html } from '../html.ts'
+import { useKeys } from '../keys.ts'
 import { Button } from '../parts/button.ts'
 import { Confirm } from '../parts/confirm.ts'
-import { Conflict, useChange } from '../parts/conflict.ts'
-import { Diff } from '../parts/diff.ts'
-import { Money } from '../parts/facts.ts'
-import { CheckField, TextField, useSubmission } from '../parts/form.ts'
+import { ChangeDialog, seedOf, useChange } from '../parts/conflict.ts'
+import { Copy } from '../parts/copy.ts'
+import { CheckField, FormEnd, send, TextField, useSubmission } from '../parts/form.ts'
 import { LimitEditor, Limits, limitsOf, textsOf } from '../parts/limits.ts'
 import { Dialog } from '../parts/sheet.ts'
-import { Answered, Empty, Failure } from '../parts/states.ts'
-import { Table, type Column } from '../parts/table.ts'
-import { place, setQuery } from '../state.ts'
+import { Answered, Empty } from '../parts/states.ts'
+import { amounts, Table, type Column } from '../parts/table.ts'
+import { allows, place, setQuery } from '../state.ts'
 import { entriesOf, ModelsField } from './models-field.ts'
 
 const COLUMNS: readonly Column<TeamRow>[] = [
   { key: 'name', label: 'Name', cell: ({ name }) => name },
   { key: 'state', label: 'State', cell: ({ state }) => state, phone: 'figure' },
   { key: 'keys', label: 'Keys', cell: ({ key_count }) => key_count, end: true, phone: 'rest' },
-  {
+  amounts(({ spend }) => spend.month, {
     key: 'spend',
     label: 'Spend this month',
-    cell: ({ spend }) => html`<${Money} usd=${spend.month} />`,
-    end: true,
     phone: 'rest',
-  },
+  }),
 ]
 
 /** The teams, and the one that is open. */
@@ -34,9 +32,11 @@ export function Teams({ account, zone }: { readonly account: string; readonly zo
   const answer = useAnswer<{ data: readonly TeamRow[] }>(withQuery('/admin/teams', { account }))
   const [creating, setCreating] = useState(false)
   const open = place.value.query.get('team')
-  const close = () => {
+  useKeys({ n: () => allows('keys') && setCreating(true) })
+  const done = (id: string) => {
     setCreating(false)
     answer.reload()
+    setQuery({ team: id })
   }
   return html`<div class="screen">
     <div class="screen-head">
@@ -46,10 +46,10 @@ export function Teams({ account, zone }: { readonly account: string; readonly zo
       ${({ data }: { data: readonly TeamRow[] }) =>
         data.length === 0
           ? html`<${Empty} title="There are no teams yet."><p class="muted">A team has limits and models for all of its keys together.</p><//>`
-          : html`<${Table} name="teams" caption="Teams" columns=${COLUMNS} rows=${data} idOf=${({ id }: TeamRow) => id} hrefOf=${({ id }: TeamRow) => withQuery(`/console/accounts/${account}/teams`, { team: id })} />`}
+          : html`<${Table} name="teams" caption="Teams" columns=${COLUMNS} rows=${data} whole idOf=${({ id }: TeamRow) => id} hrefOf=${({ id }: TeamRow) => withQuery(`/console/accounts/${account}/teams`, { team: id })} />`}
     <//>
     ${open && html`<${Team} key=${open} id=${open} zone=${zone} onChange=${answer.reload} />`}
-    ${creating && html`<${NewTeam} account=${account} onClose=${close} />`}
+    ${creating && html`<${NewTeam} account=${account} onClose=${() => setCreating(false)} onDone=${done} />`}
   </div>`
 }
 
@@ -63,7 +63,8 @@ function Team({
   readonly onChange: () => void
 }) {
   const answer = useAnswer<{ data: TeamRow }>(`/admin/teams/${id}`)
-  const [acting, setActing] = useState<'edit' | 'archive'>()
+  const [acting, setActing] = useState<'edit' | 'archive' | 'invite'>()
+  useKeys({ i: () => allows('keys') && setActing('invite') })
   const done = () => {
     setActing(undefined)
     answer.reload()
@@ -78,7 +79,8 @@ function Team({
             <a class="button" href=${withQuery('/console/usage', { team: id, from: 'month' })}>Usage</a>
             ${
               !data.archived_at &&
-              html`<${Button} right="keys" onClick=${() => setActing('edit')}>Edit<//>
+              html`<${Button} right="keys" onClick=${() => setActing('invite')}>Invite<//>
+                <${Button} right="keys" onClick=${() => setActing('edit')}>Edit<//>
                 <${Button} kind="danger" right="keys" onClick=${() => setActing('archive')}>Archive<//>`
             }
             <${Button} kind="quiet" onClick=${() => setQuery({ team: undefined })}>Close<//>
@@ -93,25 +95,69 @@ function Team({
           />
         </div>
       </section>
+      ${acting === 'invite' && html`<${Invite} team=${data} onClose=${() => setActing(undefined)} />`}
       ${acting === 'edit' && html`<${EditTeam} row=${data} onClose=${() => setActing(undefined)} onDone=${done} />`}
       ${acting === 'archive' && html`<${ArchiveTeam} row=${data} onClose=${() => setActing(undefined)} onDone=${done} />`}`}
   <//>`
 }
 
-function NewTeam({ account, onClose }: { readonly account: string; readonly onClose: () => void }) {
+/** The name of a team and its limits; a row for one stands ready. */
+function NewTeam({
+  account,
+  onClose,
+  onDone,
+}: {
+  readonly account: string
+  readonly onClose: () => void
+  readonly onDone: (id: string) => void
+}) {
   const [name, setName] = useState('')
+  const [limits, setLimits] = useState(() => textsOf([{ unit: 'usd', value: '' }]))
+  const [models, setModels] = useState('')
+  const wanted = limits.filter(({ value }) => value.trim() !== '')
+  const allowed = entriesOf(models)
+  const settings = {
+    name: name.trim(),
+    ...(wanted.length > 0 && { limits: limitsOf(wanted) }),
+    ...(allowed.length > 0 && { models: allowed }),
+  }
+  const asked = { method: 'POST', path: `/admin/accounts/${account}/teams`, body: settings }
   const form = useSubmission(async () => {
-    await call('POST', `/admin/accounts/${account}/teams`, { body: { name: name.trim() } })
-    onClose()
+    const { data } = await send<{ data: TeamRow }>(asked)
+    onDone(data.id)
   })
-  return html`<${Dialog} title="New team" onClose=${onClose}>
+  const { errorFor } = form
+  const entry = { seed: { accounts: [{ id: account, name: account, teams: [settings] }] } }
+  return html`<${Dialog} title="New team" wide onClose=${onClose}>
     <form class="form" onSubmit=${form.submit}>
-      <${TextField} label="Name" value=${name} onInput=${setName} autofocus error=${form.errorFor('name')} help="Its limits and models are set in the next step." />
-      ${form.error && form.error.param !== 'name' && html`<${Failure} error=${form.error} />`}
-      <div class="actions">
-        <${Button} kind="primary" type="submit" right="keys" busy=${form.busy}>Create team<//>
-        <${Button} onClick=${onClose}>Cancel<//>
-      </div>
+      <${TextField} label="Name" value=${name} onInput=${setName} autofocus error=${errorFor('name')} />
+      <${LimitEditor} limits=${limits} onChange=${setLimits} none="None." errorFor=${errorFor} />
+      <${ModelsField} value=${models} onInput=${setModels} error=${errorFor('models')} />
+      <${FormEnd} form=${form} verb="Create team" right="keys" onClose=${onClose} asked=${asked} entry=${entry} />
+    </form>
+  <//>`
+}
+
+/** Invites a person to a team. The link is shown once: the gateway sends no mail. */
+function Invite({ team, onClose }: { readonly team: TeamRow; readonly onClose: () => void }) {
+  const [name, setName] = useState('')
+  const [link, setLink] = useState<string>()
+  const body = { account: team.account_id, team: team.id, name: name.trim() }
+  const asked = { method: 'POST', path: '/admin/members', body }
+  const form = useSubmission(async () => {
+    const answer = await send<{ link: string }>(asked)
+    setLink(new URL(answer.link, location.origin).href)
+  })
+  if (link !== undefined)
+    return html`<${Dialog} title=${html`Link for <bdi>${name.trim()}</bdi>`} onClose=${onClose}>
+      <p>It is shown only now, and works once. Send it yourself: the gateway sends no mail.</p>
+      <div class="secret"><code class="mono" tabindex="0">${link}</code><${Copy} text=${link} label="Copy link" /></div>
+      <div class="actions"><${Button} kind="primary" onClick=${onClose}>Done<//></div>
+    <//>`
+  return html`<${Dialog} title=${html`Invite to <bdi>${team.name}</bdi>`} onClose=${onClose}>
+    <form class="form" onSubmit=${form.submit}>
+      <${TextField} label="Name" value=${name} onInput=${setName} autofocus error=${form.errorFor('name')} />
+      <${FormEnd} form=${form} verb="Invite" right="keys" onClose=${onClose} asked=${asked} />
     </form>
   <//>`
 }
@@ -139,24 +185,15 @@ function EditTeam({ row, onClose, onDone }: ActionProps) {
     note: note || null,
   }
   const before = { ...row, limits: limitsOf(textsOf(row.limits)) }
-  const { form, changes, versions } = useChange(`/admin/teams/${row.id}`, before, wanted, onDone)
-  const { errorFor } = form
-  return html`<${Dialog} title=${html`Settings of <bdi>${row.name}</bdi>`} wide onClose=${onClose}>
-    <form class="form" onSubmit=${form.submit}>
-      <${TextField} label="Name" value=${name} onInput=${setName} error=${errorFor('name')} />
-      <${LimitEditor} limits=${limits} onChange=${setLimits} none="None." errorFor=${errorFor} />
-      <${ModelsField} value=${models} onInput=${setModels} error=${errorFor('models')} />
-      <${TextField} label="Denied models" value=${denied} onInput=${setDenied} mono placeholder="none" error=${errorFor('deny_models')} />
-      <${TextField} label="Note" value=${note} onInput=${setNote} rows=${2} most=${1000} error=${errorFor('note')} />
-      <${CheckField} label="Disabled" checked=${disabled} onChange=${setDisabled} help="Its keys are refused from the next call on." />
-      <section><h3>What will change</h3><${Diff} changes=${changes} none="Nothing yet." /></section>
-      ${form.error && html`<${Failure} error=${form.error} />`}
-      ${versions && html`<${Conflict} ...${versions} />`}
-      <div class="actions">
-        <${Button} kind="primary" type="submit" right="keys" busy=${form.busy}>${versions ? 'Apply mine on top' : 'Save'}<//>
-        <${Button} onClick=${onClose}>Cancel<//>
-      </div>
-    </form>
+  const changing = useChange(`/admin/teams/${row.id}`, before, wanted, onDone)
+  const { errorFor } = changing.form
+  return html`<${ChangeDialog} title=${html`Settings of <bdi>${row.name}</bdi>`} right="keys" changing=${changing} entry=${{ seed: { accounts: [{ id: row.account_id, name: row.account_id, teams: [{ id: row.id, ...seedOf({ ...wanted, disabled: null }) }] }] } }} onClose=${onClose}>
+    <${TextField} label="Name" value=${name} onInput=${setName} error=${errorFor('name')} />
+    <${LimitEditor} limits=${limits} onChange=${setLimits} none="None." errorFor=${errorFor} />
+    <${ModelsField} value=${models} onInput=${setModels} error=${errorFor('models')} />
+    <${TextField} label="Denied models" value=${denied} onInput=${setDenied} mono placeholder="none" error=${errorFor('deny_models')} />
+    <${TextField} label="Note" value=${note} onInput=${setNote} rows=${2} most=${1000} error=${errorFor('note')} />
+    <${CheckField} label="Disabled" checked=${disabled} onChange=${setDisabled} help="Its keys are refused from the next call on." />
   <//>`
 }
 

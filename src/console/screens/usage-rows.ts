@@ -93,7 +93,7 @@ function summed(
   starts: readonly number[],
   metric: Metric,
 ) {
-  const byStart = new Map(cells.map((cell) => [Date.parse(cell.start), cell]))
+  const byStart = new Map(cells.map((cell) => [dateOf(cell.start), cell]))
   const values = starts.map((start) => {
     const cell = byStart.get(start)
     if (!cell) return 0
@@ -102,11 +102,16 @@ function summed(
   return { sums: sumOf(cells), values }
 }
 
+/** A date, or an hour, as the moment in UTC that the same clock shows: days of a time zone are steps of 24 hours then. */
+function dateOf(start: string): number {
+  return Date.parse(`${start.slice(0, 19)}Z`)
+}
+
 /** Every step of a range, also those without calls, ms since epoch. */
 function startsOf({ from, to }: UsageAnswer['range'], rollup: Rollup): number[] {
-  const end = Date.parse(to)
+  const end = dateOf(to)
   const starts: number[] = []
-  for (let at = Date.parse(from); at < end; at = next(at, rollup)) starts.push(at)
+  for (let at = dateOf(from); at < end; at = next(at, rollup)) starts.push(at)
   return starts
 }
 

@@ -12,6 +12,7 @@ import {
   plainDecimal,
   shortCount,
   exactMoney,
+  wholeDecimals,
 } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { useKeys } from '../keys.ts'
@@ -22,7 +23,7 @@ import { LazyPlot } from '../parts/lazy.ts'
 import type { PlotProps } from '../parts/plot.ts'
 import { Range, spanOf } from '../parts/range.ts'
 import { Answered, Empty, Notice } from '../parts/states.ts'
-import { ColumnChoice, Table, type Column } from '../parts/table.ts'
+import { amounts, ColumnChoice, Table, type Column } from '../parts/table.ts'
 import { hrefWith, place, setQuery } from '../state.ts'
 import { amountOf, next, usageTable, type Metric, type UsageRow } from './usage-rows.ts'
 
@@ -178,7 +179,8 @@ function Answer({
       idOf=${({ group }: UsageRow) => group?.join(' ') ?? 'Other'}
       hrefOf=${(row: UsageRow) => hrefOf(row, question)}
       markOf=${(row: UsageRow) => (hidden.includes(row.name) ? 'faded' : undefined)}
-      totals=${totalsOf(question, answer)}
+      totals=${totalsOf(question, answer, rows)}
+      whole
     />
     <p class="caption">
       <span title="Approximate, of calls with status 200"
@@ -294,7 +296,7 @@ function columnsOf(
     {
       key: 'calls',
       label: 'Calls',
-      cell: (row) => callsOf(row, group),
+      cell: (row) => callsOf(row, group, answer?.range),
       title: (row) => count(row.sums.calls),
       end: true,
       phone: 'rest',
@@ -316,13 +318,11 @@ function columnsOf(
       end: true,
       phone: 'none',
     })),
-    {
+    amounts(({ sums }) => sums.cost_usd, {
       key: 'cost',
       label: 'Cost',
-      cell: ({ sums }) => html`<${Money} usd=${sums.cost_usd} />`,
-      end: true,
       phone: 'figure',
-    },
+    }),
     {
       key: 'share',
       label: 'Share',
@@ -340,7 +340,7 @@ function columnsOf(
 }
 
 function share(part: number, total: number): Content {
-  if (total === 0) return '–'
+  if (total === 0) return 'none'
   const text = percentOf(part / total)
   return html`<span class="share"
     ><${Bar} share=${part / total} label=${text} /><span>${text}</span></span
@@ -348,11 +348,19 @@ function share(part: number, total: number): Content {
 }
 
 /** The number of calls, a link where the list of requests can show just these. */
-function callsOf({ group, sums }: UsageRow, names: readonly string[]): Content {
-  const text = html`${shortCount(sums.calls)}<span class="narrow"> calls</span>`
+function callsOf(
+  { group, sums }: UsageRow,
+  names: readonly string[],
+  range: UsageAnswer['range'] | undefined,
+): Content {
+  const text = shortCount(sums.calls)
   if (group === undefined || group.includes(null)) return text
-  const href = requestsHref(Object.fromEntries(names.map((name, i) => [name, group[i]!])))
-  return href === undefined ? text : html`<a href=${href}>${text}</a>`
+  const href = requestsHref(Object.fromEntries(names.map((name, i) => [name, group[i]!])), range)
+  // By code and limit calls are counted with those of no account, which the list has too.
+  const isCounted = !names.some((name) => CIRCUMSTANCES.includes(name))
+  return href === undefined
+    ? text
+    : html`<a href=${href} data-figure=${isCounted ? sums.calls : undefined}>${text}</a>`
 }
 
 /** The address of the same question about one group alone; that of the others together shows more of them. */
@@ -364,10 +372,14 @@ function hrefOf({ group: values }: UsageRow, { group, top }: Question): string {
   return hrefWith({ ...Object.fromEntries(set), group: rest, top: undefined, hide: undefined })
 }
 
-function totalsOf(question: Question, answer: UsageAnswer): Readonly<Record<string, Content>> {
-  const { totals } = answer
-  const href = requestsHref({})
-  const calls = html`${count(totals.calls)}<span class="narrow"> calls</span>`
+function totalsOf(
+  question: Question,
+  { totals, range }: UsageAnswer,
+  rows: readonly UsageRow[],
+): Readonly<Record<string, Content>> {
+  const decimals = wholeDecimals([...rows.map(({ sums }) => sums.cost_usd), totals.cost_usd])
+  const href = requestsHref({}, range)
+  const calls = count(totals.calls)
   const quantity = (value: number | null) =>
     html`<span title=${count(value)}>${shortCount(value)}</span>`
   return {
@@ -377,7 +389,7 @@ function totalsOf(question: Question, answer: UsageAnswer): Readonly<Record<stri
     ...Object.fromEntries(
       QUANTITIES.map(({ key }) => [key, quantity(totals[key] as number | null)]),
     ),
-    cost: html`<${Money} usd=${totals.cost_usd} exact />`,
+    cost: html`<${Money} usd=${totals.cost_usd} decimals=${decimals} />`,
   }
 }
 
@@ -540,6 +552,8 @@ const IN_REQUESTS: Readonly<Record<string, string>> = {
   outcome: 'outcome',
   code: 'code',
   limit: 'limited_by',
+  tag: 'tag',
+  user: 'user',
 }
 
 interface Question {
@@ -596,16 +610,19 @@ function csvOf(path: string): string {
   return `${path}&format=csv`
 }
 
-/** The address of the list of requests with range and filters of this screen. */
-function requestsHref(more: Readonly<Record<string, string>>): string | undefined {
+/** The address of the list of the calls that are counted here, with filters and the range as it was counted. */
+function requestsHref(
+  more: Readonly<Record<string, string>>,
+  range: UsageAnswer['range'] | undefined,
+): string | undefined {
   const { query } = place.value
-  const parameters = new URLSearchParams({ from: query.get('from') ?? STANDARD })
-  const to = query.get('to')
-  if (to !== null) parameters.set('to', to)
+  const parameters = new URLSearchParams({ ...range })
   const filters = [...query].filter(([name]) => name in GROUPS && !(name in more))
-  for (const [name, value] of [...filters, ...Object.entries(more)]) {
+  const all = [...filters, ...Object.entries(more)]
+  for (const [name, value] of all) {
     if (!(name in IN_REQUESTS)) return undefined
     parameters.append(IN_REQUESTS[name]!, value)
   }
+  if (!all.some(([name]) => CIRCUMSTANCES.includes(name))) parameters.set('charged', 'true')
   return withQuery('/console/requests', parameters)
 }
