@@ -93,18 +93,28 @@ function egress({ egress: ways }: Runtime): Finding[] {
   }))
 }
 
+/** Shares of the memory of Redis from which on it is nearly full, and below which it has room again. */
+const [FULL, ROOM] = [0.8, 0.75]
+
 function ledger({ ledger: engine }: Runtime): Finding[] {
-  const { ok, oldestMs, doubt } = engine.health()
+  const { ok, oldestMs, doubt, why, memoryUsed = 0 } = engine.health()
   const differs = doubt !== undefined || engine.discrepancies > 0 || engine.conflicts > 0
   const age = oldestMs > OLD_MS ? 'wrong' : oldestMs < YOUNG_MS ? 'well' : 'between'
   const old = `charges have not been durable for more than ${OLD_MS / 1000} s`
   const different = doubt ?? 'sums of the ledger do not equal its rows'
   // A ledger in doubt has an alert of its own.
   const isDown = !ok && doubt === undefined
+  const down = `the ledger cannot book${why === undefined ? '' : `: ${why}`}`
   return [
-    { kind: 'ledger.down', object: '', state: wrongIf(isDown), message: 'the ledger cannot book' },
+    { kind: 'ledger.down', object: '', state: wrongIf(isDown), message: down },
     { kind: 'outbox.old', object: '', state: age, message: old },
     { kind: 'ledger.differs', object: '', state: wrongIf(differs), message: different },
+    {
+      kind: 'store.full',
+      object: '',
+      state: memoryUsed >= FULL ? 'wrong' : memoryUsed < ROOM ? 'well' : 'between',
+      message: `Redis uses ${Math.round(memoryUsed * 100)} % of its maxmemory: at 100 % no call is admitted`,
+    },
   ]
 }
 

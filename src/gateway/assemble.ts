@@ -1,5 +1,5 @@
 /** Sets up everything that one configuration creates, and closes it again. */
-import { extname } from 'node:path'
+import { extname, isAbsolute, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { ConsolaInstance } from 'consola'
 import type { Config, LoadedConfig } from '../config/config.ts'
@@ -7,7 +7,6 @@ import { checkProviders, servedModels } from '../config/served.ts'
 import { isLinkLocal } from '../errors/addresses.ts'
 import { ConfigError, type ConfigIssue } from '../errors/errors.ts'
 import { inTime } from '../lifetime/scope.ts'
-import { openAnswers } from './answers.ts'
 import { buildCatalog, type Catalog } from '../models/catalog.ts'
 import { withOffers } from '../models/offers.ts'
 import { compilePrices } from '../money/prices.ts'
@@ -23,6 +22,7 @@ import { packageVersion } from './version.ts'
 import {
   checkDeployments,
   loadEach,
+  loadPayments,
   loadProvider,
   loadSearch,
   type OpenedPlugin,
@@ -30,12 +30,15 @@ import {
   loadGuard,
 } from './loader.ts'
 import { Sinks } from '../observe/sinks/sinks.ts'
-import type { SinkMetrics } from '../observe/metrics.ts'
+import type { SinkMetrics, Metrics } from '../observe/metrics.ts'
 import { startAlone } from '../threads/client.ts'
 import type { SinksInit } from './sinks/thread.ts'
 import { guardHost, FairSemaphore } from '../guard/host.ts'
 import { GuardRegistry, type GuardInstance } from '../guard/plan.ts'
 import { fail } from './plugin-code.ts'
+import { AnswerCache } from '../answers/cache.ts'
+import { isFolder, openStore } from '../answers/drivers.ts'
+import type { Faults } from '../observe/faults.ts'
 
 export interface Assembled {
   readonly own: Omit<Runtime, keyof Shared> & Pick<Runtime, 'access' | 'requests'>
@@ -80,6 +83,10 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
       egress.note(`guard:${name}`, options, way)
       return opened.host(name, sameLimits(GUARD_SECONDS), way)
     }
+    const paymentProvider = await setUpPayments(config, origin, opened)
+    for (const [name, { issuer }] of Object.entries(config.admin.login.oidc)) {
+      egress.note(`login:${name}`, { issuer }, undefined)
+    }
     for (const { name, use, options, egress: way } of config.sinks) {
       egress.note(`sink:${name ?? use}`, options, way)
     }
@@ -96,7 +103,7 @@ export async function assemble(loaded: LoadedConfig, common: Common): Promise<As
     const privateProviders = privateOnes(config)
     const trustedProviders: ReadonlySet<string> = common.freezesAll ? new Set() : builtIn
     const kinds = { providers, privateProviders, trustedProviders }
-    const plugged = { ...kinds, search, guards, sinks, egress, answers }
+    const plugged = { ...kinds, search, guards, paymentProvider, sinks, egress, answers }
     return { own: { config, catalog, ...plugged, download, access, requests }, close }
   } catch (error) {
     await close()
@@ -130,7 +137,7 @@ class OpenedPlugins {
     const { mask, log } = this.#common
     const owner = {}
     const own = (secrets: readonly string[]) => mask.use(secrets, owner)
-    const route = this.egress.route(way, isManaged ? isLinkLocal : undefined)
+    const route = this.egress.route(way, isManaged ? isLinkLocal : undefined, name)
     const host = createHost(name, settings, log, { download: this.#download, mask: own, route })
     const close = () => host.close().finally(() => own([]))
     this.#hosts.push({ ...host, close })
@@ -173,9 +180,11 @@ async function setUpProviders(loaded: LoadedConfig, origin: PluginOrigin, opened
   const providers = new Map<string, Provider>()
   const plugins = new Map<string, ProviderPlugin>()
   const builtIn = new Set<string>()
-  await loadEach(Object.entries(loaded.config.providers), async ([name, settings]) => {
+  const entries = Object.entries(loaded.config.providers)
+  const optionsOf = new Map<string, unknown>()
+  await loadEach(entries, async ([name, settings]) => {
     const createHost = (_: string, options: unknown) => {
-      opened.egress.note(name, options, settings.egress)
+      optionsOf.set(name, options)
       const managed = isManaged(loaded, 'providers', name)
       return opened.host(name, upstreamSettings(settings), settings.egress, managed)
     }
@@ -184,6 +193,10 @@ async function setUpProviders(loaded: LoadedConfig, origin: PluginOrigin, opened
     plugins.set(name, made.plugin)
     if (made.isBuiltIn) builtIn.add(name)
   })
+  for (const [name, { egress }] of entries) {
+    const { address } = providers.get(name)!
+    opened.egress.note(name, address === undefined ? optionsOf.get(name) : { address }, egress)
+  }
   return { providers, plugins, builtIn }
 }
 
@@ -207,6 +220,18 @@ async function setUpSearch(loaded: LoadedConfig, origin: PluginOrigin, opened: O
     })
   })
   return engines
+}
+
+/** Loads the payment provider, if customers pay. @throws ConfigError */
+async function setUpPayments({ payments }: Config, origin: PluginOrigin, opened: OpenedPlugins) {
+  if (!payments) return undefined
+  const { egress, currency } = payments
+  const { directory } = origin
+  const createHost = (name: string, options: unknown) => {
+    opened.egress.note('payments', options, egress)
+    return { ...opened.host(name, sameLimits(PAYMENT_SECONDS), egress), currency, directory }
+  }
+  return loadPayments(payments, { ...origin, createHost })
 }
 
 function openSinks(
@@ -289,6 +314,7 @@ function upstreamSettings(settings: ProviderSettings) {
 }
 
 const GUARD_SECONDS = 30
+const PAYMENT_SECONDS = 10
 
 function sameLimits(seconds: number): UpstreamSettings {
   const ms = seconds * 1000
@@ -410,5 +436,49 @@ function warnOfDrainBounds(billing: Config['billing'], log: Common['log']): void
     log.warn(
       `billing.${name} has no effect: with "drain" an answer is read on to its report. Remove it.`,
     )
+  }
+}
+
+// Opens the storage of stored answers that a configuration wants.
+
+const MIB = 1_048_576
+const SAME_REDIS =
+  'answers.store is the Redis of the ledger: it removes nothing, and full it stops calls. Take another one.'
+/** Most bytes of stored answers in memory, and in a folder, where the configuration does not say it. */
+const MOST_IN_MEMORY = 64 * MIB
+const MOST_IN_FOLDER = 1024 * MIB
+
+/**
+ * @param directory of the configuration file
+ * @returns undefined where the configuration has no section `answers`
+ * @throws ConfigError for a driver that cannot be used
+ */
+async function openAnswers(
+  { answers, state }: Pick<Config, 'answers' | 'state'>,
+  directory: string,
+  { faults, metrics }: { readonly faults: Pick<Faults, 'warn'>; readonly metrics: Metrics },
+): Promise<AnswerCache | undefined> {
+  if (!answers) return undefined
+  const { store, maxEntry, ttl, timeout } = answers
+  const kept = isFolder(store.driver) && typeof store.base === 'string' ? store.base : undefined
+  const mostBytes = answers.maxSize ?? (kept === undefined ? MOST_IN_MEMORY : MOST_IN_FOLDER)
+  if (store.driver === 'redis' && state.driver === 'redis' && store.url === state.url) {
+    faults.warn('answers.ledger_redis', SAME_REDIS)
+  }
+  try {
+    return new AnswerCache({
+      storage: await openStore(store, directory, mostBytes),
+      driver: store.driver,
+      folder: kept === undefined || isAbsolute(kept) ? kept : resolve(directory, kept),
+      mostEntryBytes: maxEntry,
+      mostBytes,
+      timeoutMs: timeout * 1000,
+      maxTtl: ttl,
+      metrics: metrics.calls,
+      warn: (message) => faults.warn('answers.store', message),
+    })
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    throw new ConfigError('answers', [{ path: 'answers.store', message }])
   }
 }

@@ -47,7 +47,7 @@ interface Body {
   readonly owner: BodyOwner
   held: number
   released: boolean
-  /** Set while it waits. */
+  /** It is set while it waits. */
   wait: { readonly wanted: number; readonly settle: (error?: unknown) => void } | undefined
 }
 

@@ -70,7 +70,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
 }
 
 interface Answer {
-  /** With which it was asked: an answer of another address or key counts no more. */
+  /** The settings with which it was asked: an answer of another address or key counts no more. */
   readonly settings: ProviderSettings
   /** The last answer; undefined where there was none. */
   offers: Offers | undefined

@@ -29,6 +29,7 @@ import {
   type Peers,
   type Instances,
 } from './sharing.ts'
+import { Seeding } from './seed.ts'
 import { packageVersion } from './version.ts'
 import type { Ledger } from '../state/ledger/ledger.ts'
 import type { Finding } from '../observe/alerts.ts'
@@ -66,6 +67,8 @@ export interface Gateway {
   readonly managed: Managed
   /** Messages between the gateways that share its state. */
   readonly peers: Peers
+  /** Accounts and keys of the configuration. */
+  readonly seeding: Seeding
   track(call: Call): void
   /**
    * Replaces the configuration. Running calls keep the old one, whose plugins are closed after the last of them.
@@ -76,9 +79,9 @@ export interface Gateway {
   prepare(next: LoadedConfig): Promise<PreparedConfig>
   /** Calls a function after each change of the configuration. @returns ends that */
   whenReplaced(watch: () => void): () => void
-  /** True once the gateway is going to end: it is not ready for new work. */
+  /** It is true once the gateway is going to end: it is not ready for new work. */
   readonly stopping: boolean
-  /** True once an error has left code of the gateway half-run. */
+  /** It is true once an error has left code of the gateway half-run. */
   readonly faulty: boolean
   /** Sets {@link Gateway.stopping}; running calls go on. */
   stop(): void
@@ -87,8 +90,8 @@ export interface Gateway {
    * @returns whether the process can go on
    */
   reportFault(error: unknown, kind: FaultKind): FaultAction
-  /** Closes plugins and state, after the caller has drained the calls. */
-  close(): Promise<void>
+  /** Closes plugins and state, after the caller has drained the calls. @param patience see {@link Ledger.close} */
+  close(patience?: AbortSignal): Promise<void>
 }
 
 interface GatewayOptions {
@@ -145,9 +148,11 @@ export async function createGateway(
   const bodies = bodyBudgetOf(generations, shared, worker)
   const listedMoney = listedMoneyOf(generations, shared)
   const timer = drive(generations, shared, { ...sharing, bodies, managed })
+  const seeding = new Seeding(generations)
   let [stopping, faulty] = [false, false]
   return {
     ...sharing,
+    seeding,
     startedAt,
     version: packageVersion(),
     demo,
@@ -178,10 +183,11 @@ export async function createGateway(
       if (action === 'stop') faulty = true
       return action
     },
-    async close() {
+    async close(patience) {
       clearInterval(timer)
+      await seeding.close()
       await managed.close()
-      await closeParts({ generations, shared, state, ...sharing, listedMoney })
+      await closeParts({ generations, shared, state, ...sharing, listedMoney }, patience)
     },
   }
 }
@@ -193,9 +199,13 @@ interface Closable extends Pick<Gateway, 'listedMoney' | 'instances' | 'peers'> 
   readonly state: OpenState
 }
 
-async function closeParts({ generations, shared, state, ...parts }: Closable): Promise<void> {
-  const { requests, access, loop, usage, spending, accounts, items } = shared
+async function closeParts(
+  { generations, shared, state, ...parts }: Closable,
+  patience: AbortSignal | undefined,
+): Promise<void> {
+  const { requests, access, loop, usage, spending, accounts, items, payments } = shared
   requests.flush()
+  await payments.close()
   await generations.close()
   access.flush()
   await parts.peers.close()
@@ -205,7 +215,7 @@ async function closeParts({ generations, shared, state, ...parts }: Closable): P
   // These read the ledger, which could not be closed tidily meanwhile.
   const readers = [usage, spending, accounts.directory, parts.listedMoney]
   await Promise.all([...readers, items].map((one) => one.close()))
-  await closeState(state)
+  await closeState(state, patience)
 }
 
 /** The memory for bodies; each of several processes has its share. */
@@ -245,6 +255,7 @@ function drive(
   const more = () => [
     ...shared.spending.findings(),
     ...disk.findings(),
+    ...shared.payments.findings(),
     ...parts.managed.findings(),
   ]
   const health = new HealthEvents(shared.events, () => generations.runtime, more, disk)
@@ -292,7 +303,10 @@ async function open(
   // The await below reports the error.
   opening.catch(() => {})
   const assembled = await assemble(loaded, common).catch(async (error: unknown) => {
-    await opening.then(closeState, () => {})
+    await opening.then(
+      (opened) => closeState(opened),
+      () => {},
+    )
     throw error
   })
   const state = await opening.catch(async (error: unknown) => {
@@ -323,6 +337,7 @@ interface Timed extends Pick<
   | 'spending'
   | 'seals'
   | 'expiry'
+  | 'payments'
   | 'events'
   | 'faults'
   | 'authFailures'
@@ -366,6 +381,7 @@ function startTimer({ running, ledger, log, loop, ...timed }: Timed): NodeJS.Tim
     timed.disk.tick(now)
     timed.seals.tick(now)
     timed.expiry.tick(now)
+    timed.payments.tick(now)
     void timed.spending.tick(now)
     if (performance.now() < renewAt) return
     renewAt = performance.now() + RENEW_MS
@@ -489,6 +505,7 @@ class HealthEvents {
       const findings = all.filter(({ kind }) => !off.includes(kind))
       runtime.alerts.observe(findings, now, (kind, object) => {
         if (MONEY.has(kind)) return runtime.spending.looked.complete
+        if (kind === 'payment.unmatched') return runtime.payments.hasLooked
         if (kind === 'errors.high') return runtime.catalog.get(object) === undefined
         return kind !== 'disk.low' || this.#disk.hasLooked
       })

@@ -13,6 +13,9 @@ import {
   type GuardHost,
   type GuardPlugin,
   type Host,
+  type Payments,
+  type PaymentsHost,
+  type PaymentsPlugin,
   type Provider,
   type ProviderPlugin,
   type SearchEngine,
@@ -207,6 +210,25 @@ export async function loadSink(
     fail([...path, 'use'].join('.'), `expected ${show(plugin.name)} to make "takes" and "send"`)
   }
   return { name: settings.name ?? plugin.name, sink: made, index }
+}
+
+/** Loads the payment provider. @throws ConfigError with issues at `payments.use` and `payments.options` */
+export async function loadPayments(
+  settings: PluginSettings,
+  origin: PluginSource<PaymentsHost>,
+): Promise<{ readonly name: string; readonly provider: Payments }> {
+  const { plugin, setUp } = await prepare<PaymentsPlugin>(
+    'payments',
+    ['payments'],
+    settings,
+    origin,
+  )
+  const provider = await setUp()
+  const methods = provider as unknown as Partial<Record<string, unknown>>
+  if (['checkout', 'read', 'find'].some((name) => typeof methods[name] !== 'function')) {
+    fail('payments.use', `expected ${show(plugin.name)} to make "checkout", "read" and "find"`)
+  }
+  return { name: plugin.name, provider }
 }
 
 /**

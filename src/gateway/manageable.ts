@@ -52,7 +52,7 @@ export function manageablePlugins(): Promise<readonly Manageable[]> {
 async function readAll(): Promise<readonly Manageable[]> {
   const names = await builtInPlugins()
   const read = names.map(async ([kind, name]): Promise<Manageable[]> => {
-    if (kind === 'guard') return []
+    if (kind === 'guard' || kind === 'payments') return []
     const { url } = await locate(kind, name, '.', 'plugin')
     const { fields, ...plugin } = (await importPlugin(url, 'plugin')) as AnyPlugin
     if (!fields) return []

@@ -7,7 +7,7 @@ import { optionOf } from './manageable.ts'
 import { isSealed, type Sealed } from '../state/sealing.ts'
 
 export interface ManagedEntry {
-  /** As the API has it, with sealed secrets. */
+  /** The entry in the form of the API, with sealed secrets. */
   readonly value: object
   readonly revision: number
   readonly changed: Changed
@@ -90,6 +90,11 @@ export function mapSections<Entry, Result>(
       ),
     ]),
   ) as unknown as Sections<Result>
+}
+
+export function entryIn(sections: Sections<ManagedEntry>, key: EntryKey): ManagedEntry | undefined {
+  const [section, name] = partsOf(key)
+  return Object.hasOwn(sections[section], name) ? sections[section][name] : undefined
 }
 
 /** Entries that are not the same in both. */

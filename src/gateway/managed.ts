@@ -9,7 +9,6 @@ import {
   keysOf,
   layerWithout,
   partsOf,
-  SECTIONS,
   sinkNamesOf,
   type EntryKey,
   type ManagedLayer,
@@ -29,6 +28,7 @@ import {
   checkSize,
   differing,
   EMPTY,
+  entryIn,
   hasMoved,
   keyOf,
   mapSections,
@@ -94,8 +94,10 @@ type Catalog = PreparedConfig['runtime']['catalog']
 /** What a change is refused for: the entries are not those that the client knows. */
 export class EntriesChanged extends GatewayError {
   readonly keys: readonly EntryKey[]
-  constructor(keys: readonly EntryKey[]) {
-    const message = 'The configuration has been changed since it was read.'
+  constructor(
+    keys: readonly EntryKey[],
+    message = 'The configuration has been changed since it was read.',
+  ) {
     super(412, 'invalid_request_error', 'revision_changed', message)
     this.keys = keys
   }
@@ -310,17 +312,44 @@ export class Managed {
     const earlier = (await this.history()).find(({ revision }) => revision === to)
     if (!earlier) return undefined
     const { sections } = await this.#documentOf(earlier.doc)
+    return this.#write(options, async (present) =>
+      mapSections(sections, (entry, key) => {
+        const now = entryIn(present.sections, key)
+        const isSame = now && JSON.stringify(now.value) === JSON.stringify(entry.value)
+        return isSame ? now : renewed(entry, present, options.by)
+      }),
+    )
+  }
+
+  /**
+   * Gives the entries that one revision changed their state of before it, and leaves all others as they are.
+   * @throws as {@link Managed.change}; EntriesChanged where one of them was changed since; undefined where the revision or the one before it is not kept
+   */
+  async undo(revision: number, options: ChangeOptions): Promise<Applied | undefined> {
+    const history = await this.history()
+    const at = history.findIndex((one) => one.revision === revision)
+    if (at < 0 || (revision > 1 && !history[at + 1])) return undefined
+    const after = await this.#documentOf(history[at]!.doc)
+    const before = revision > 1 ? await this.#documentOf(history[at + 1]!.doc) : EMPTY
+    const keys = differing(before.sections, after.sections)
     return this.#write(options, async (present) => {
-      const changed = { at: Date.now(), by: options.by }
-      const next = SECTIONS.map((section) => {
-        const entries = Object.entries(sections[section]).map(([name, entry]) => {
-          const now = present.sections[section][name]
-          const isSame = now && JSON.stringify(now.value) === JSON.stringify(entry.value)
-          return [name, isSame ? now : { ...entry, revision: present.revision + 1, changed }]
-        })
-        return [section, Object.fromEntries(entries)]
-      })
-      return Object.fromEntries(next) as unknown as Sections<ManagedEntry>
+      const others = keys.filter(
+        (key) =>
+          entryIn(present.sections, key)?.revision !== entryIn(after.sections, key)?.revision,
+      )
+      if (others.length > 0)
+        throw new EntriesChanged(others, changedSince(others, present.sections))
+      const next = mapSections(present.sections, (entry) => entry) as Record<
+        Section,
+        Record<string, ManagedEntry>
+      >
+      for (const key of keys) {
+        const [section, name] = partsOf(key)
+        const former = entryIn(before.sections, key)
+        if (former) next[section][name] = renewed(former, present, options.by)
+        else delete next[section][name]
+      }
+      return next
     })
   }
 
@@ -725,6 +754,22 @@ function notOpenedText(key: EntryKey, { kid }: NotOpened): string {
   const [section, name] = partsOf(key)
   const what = `${section.replace(/s$/, '')} ${JSON.stringify(name)}`
   return `The key of ${what} was sealed with another secret (${kid}): set SLUICEGATE_SECRET_PREVIOUS to it, or give the key again.`
+}
+
+/** An earlier entry as one of the next revision. */
+function renewed(entry: ManagedEntry, present: ManagedDocument, by: string): ManagedEntry {
+  return { ...entry, revision: present.revision + 1, changed: { at: Date.now(), by } }
+}
+
+/** Who changed the entries that therefore stay as they are. */
+function changedSince(keys: readonly EntryKey[], sections: Sections<ManagedEntry>): string {
+  const named = keys.map((key) => {
+    const by = entryIn(sections, key)?.changed.by
+    const [section, name] = partsOf(key)
+    const what = `the ${section.replace(/s$/, '')} ${name}`
+    return `${what} was ${by === undefined ? 'removed' : `changed by ${by}`}`
+  })
+  return `It cannot be taken back: since then ${named.join(', ')}.`
 }
 
 function docKey(id: string): string {

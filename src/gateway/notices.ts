@@ -4,7 +4,7 @@
  */
 import type { StoredToken } from '../access/credentials.ts'
 import { excessOf } from '../access/ceilings.ts'
-import { limitName, type Chain } from '../accounts/limits.ts'
+import type { Chain } from '../accounts/limits.ts'
 import type { Account, Key, Team } from '../accounts/stored.ts'
 import { coverageWarnings, idleGuards } from '../guard/policy-check.ts'
 import { isAllowed, MAX_CANDIDATES } from '../models/allowlist.ts'
@@ -14,7 +14,7 @@ import { formatPico, parsePico } from '../money/money.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
 import { STRONG_LENGTH } from '../server/admin/resources/session.ts'
 import { policyWarnings, tighten } from '../policy/policy.ts'
-import { limitsIn, type Limit, type LimitEntry } from '../server/admin/resources/limit.ts'
+import type { Limit, LimitEntry } from '../server/admin/resources/limit.ts'
 import type { LimitMembers } from '../server/admin/resources/limit.ts'
 import type { Notice } from '../server/admin/resources/settings.ts'
 import { seededMembers } from './seed.ts'
@@ -22,13 +22,19 @@ import { seededMembers } from './seed.ts'
 /** What was done with an object that is shown in the answer. */
 export type Act = 'create' | 'rotate' | 'play'
 
+type Told = readonly [code: string, member: string | null, message: string]
+
+const IDLE_MASK: Told = [
+  'mask.idle',
+  'mask',
+  'no guard of the configuration masks personal data: set "mask" of one in guards.use',
+]
+
 interface Seen {
   /** The limits with their use; absent in lists, which do not count. */
   readonly status?: readonly Limit[] | undefined
   readonly act?: Act | undefined
 }
-
-type Told = readonly [code: string, member: string | null, message: string]
 
 /** @param chain the key with its team and its account */
 export async function keyNotices(
@@ -48,6 +54,7 @@ export async function keyNotices(
     ...modelsOf(runtime, key),
     ...(status ? await freeTierOf(runtime, key) : []),
     ...seededOf(runtime, 'key', key),
+    ...(key.mask && guards.maskingFor(true).length === 0 ? [IDLE_MASK] : []),
     ...(key.policy ? (await policyWarnings(key.policy)).map(ofPolicy) : []),
     ...(await coverageWarnings(guards, tighten(key.policy, undefined))).map(
       (message) => ['guard.idle', 'policy', message] as const,
@@ -117,7 +124,7 @@ export function entryNotices(
     shadow,
     leftOut,
   }: {
-    /** Such as `provider` or `model`. */
+    /** A word such as `provider` or `model`. */
     readonly noun: string
     readonly name: string
     readonly shadow: string | undefined
@@ -219,12 +226,10 @@ function reachedOf(kind: 'key' | 'team' | 'account', status: readonly Limit[] = 
 
 /** Limits that a lower one of the team or of the account makes idle. */
 function idleLimits(record: LimitMembers, above: Readonly<Record<string, LimitMembers>>): Told[] {
-  return limitsIn(record).flatMap((own) => {
-    const name = limitName(own)
+  return (record.limits ?? []).flatMap((own) => {
+    const { name } = own
     return Object.entries(above).flatMap(([owner, its]): Told[] => {
-      const lower = limitsIn(its).find(
-        (one) => limitName(one) === name && amountOf(one) < amountOf(own),
-      )
+      const lower = its.limits?.find((one) => one.name === name && amountOf(one) < amountOf(own))
       if (!lower) return []
       const code = own.unit === 'usd' ? 'cap.above_account' : 'limit.above_account'
       const [mine, theirs] = [own, lower].map(({ unit, value }) =>

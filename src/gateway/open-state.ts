@@ -22,7 +22,7 @@ export interface OpenState {
   /** The storage of the records, for entries that are none. */
   readonly storage: Storage
   readonly audit: Audit
-  /** Absent for a state of one gateway. */
+  /** It is absent for a state of one gateway. */
   readonly announcements?: Announcements
   /** Rows of the ledger, for readers beside the engine. */
   readonly source: LedgerSource | LedgerReader
@@ -86,9 +86,13 @@ function refuseOtherLedger(file: string, path: string, others: readonly string[]
   throw new ConfigError(file, [{ path: 'state.path', message }])
 }
 
-export async function closeState({ ledger, records }: OpenState): Promise<void> {
+/** @param patience see {@link Ledger.close} */
+export async function closeState(
+  { ledger, records }: OpenState,
+  patience?: AbortSignal,
+): Promise<void> {
   try {
-    await ledger.close()
+    await ledger.close(patience)
   } finally {
     await records.close()
   }

@@ -10,13 +10,14 @@ import { didYouMean, show } from '../errors/issues.ts'
 import {
   API_VERSION,
   type GuardPlugin,
+  type PaymentsPlugin,
   type ProviderPlugin,
   type SearchPlugin,
   type SinkPlugin,
 } from '../plugin.ts'
 import { providePluginImports } from './plugin-imports.ts'
 
-export type AnyPlugin = ProviderPlugin | SearchPlugin | GuardPlugin | SinkPlugin
+export type AnyPlugin = ProviderPlugin | SearchPlugin | GuardPlugin | SinkPlugin | PaymentsPlugin
 type Kind = AnyPlugin['kind']
 
 interface KindOfPlugin {
@@ -60,6 +61,11 @@ export const KINDS: Readonly<Record<Kind, KindOfPlugin>> = {
     define: 'defineSink',
     noun: 'sink',
   },
+  payments: {
+    folder: new URL('../../plugins/payments/', import.meta.url),
+    define: 'definePayments',
+    noun: 'payment provider',
+  },
 }
 
 /** Node.js' message for a module that it takes for CommonJS. */
@@ -79,6 +85,7 @@ export type FoundPlugin = (
   | { readonly kind: 'search'; readonly plugin: SearchPlugin }
   | { readonly kind: 'guard'; readonly plugin: GuardPlugin }
   | { readonly kind: 'sink'; readonly plugin: SinkPlugin }
+  | { readonly kind: 'payments'; readonly plugin: PaymentsPlugin }
 ) & {
   /** Absolute path of its module. */
   readonly file: string

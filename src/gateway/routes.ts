@@ -1,6 +1,7 @@
 import { credits, key } from '../endpoints/account/endpoints.ts'
 import { model, models, usableModels, description } from '../endpoints/account/models.ts'
 import { answerOf, formatOf, type GetRoute } from '../endpoints/account/route.ts'
+import { keyCheckout, keyPayment, keyPayments } from '../endpoints/account/payments.ts'
 import { keyRequest, keyRequests, keyUsage } from '../endpoints/account/usage.ts'
 import { chatCompletions } from '../endpoints/chat/dialects/chat/write.ts'
 import { textCompletions } from '../endpoints/chat/dialects/completions/write.ts'
@@ -79,7 +80,7 @@ export interface Route {
   readonly method: 'GET' | 'POST'
   /** Path; it ends in `{name}` where the rest of it is an argument. */
   readonly path: string
-  /** Absent where no model does any work. */
+  /** It is absent where no model does any work. */
   readonly endpoint?: Endpoint
   readonly format: WireFormat
   readonly stages: readonly Stage[]
@@ -94,6 +95,9 @@ export const ROUTES: readonly Route[] = [
   get(keyUsage),
   get(keyRequests),
   get(keyRequest),
+  get(keyCheckout),
+  get(keyPayments),
+  get(keyPayment),
   get(credits),
   post(chat, chatCompletions),
   post(chat, messages),
@@ -121,8 +125,15 @@ export function errorWriterOf(path: string): WireFormat['writeError'] {
 
 const ALL = `GET ${description.path} lists all routes.`
 
+/** Routes of vendors whose work is not served. */
+const NOT_SERVED =
+  /^(?:\/v1)?\/(?:assistants|audio\/translations|batches|containers|files|fine_tuning|images\/variations|messages\/batches|realtime|threads|uploads|vector_stores|videos)(?:\/|$)/
+
 /** Hint for an unknown path: the nearest route, and the list of all routes. */
 export function hintFor(method: string, path: string): string {
+  if (NOT_SERVED.test(path)) {
+    return `It is not served here; "sluicegate docs tasks/not-here" says what to use instead. ${ALL}`
+  }
   if (path.startsWith(`${responses.path}/`)) {
     return `Responses are not stored here; only POST ${responses.path}, ${compaction.path} and ${responseTokens.path} exist.`
   }
@@ -168,5 +179,6 @@ function unit<In, Out, Part>(
 
 function get(route: GetRoute): Route {
   const stages = [...(route.authenticated ? entered : [trace]), answerOf(route)]
-  return { method: 'GET', path: route.path, format: formatOf(route) as WireFormat, stages }
+  const method = route.body ? 'POST' : 'GET'
+  return { method, path: route.path, format: formatOf(route) as WireFormat, stages }
 }

@@ -1,7 +1,8 @@
 /** Accounts and keys before the first request: those of the configuration's seed, else one account for a first look. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { hashSecret } from '../accounts/secrets.ts'
-import { fromList } from '../accounts/limits.ts'
+import { changedLimits } from '../accounts/limits.ts'
 import {
   toAccountChange,
   toKeyChange,
@@ -12,11 +13,11 @@ import {
 } from '../accounts/stored.ts'
 import { ACCOUNT_SETTINGS } from '../server/admin/resources/account.ts'
 import { KEY_SETTINGS } from '../server/admin/resources/key.ts'
-import type { LimitEntry } from '../server/admin/resources/limit.ts'
+import { isSimple } from '../server/admin/resources/limit.ts'
 import type { Settings } from '../server/admin/resources/settings.ts'
 import { TEAM_SETTINGS } from '../server/admin/resources/team.ts'
 import type { Config } from '../config/config.ts'
-import { ConfigError, GatewayError } from '../errors/errors.ts'
+import { ConfigError, GatewayError, Unavailable } from '../errors/errors.ts'
 import type { Runtime } from '../pipeline/pipeline.ts'
 import { parsePico } from '../money/money.ts'
 
@@ -29,12 +30,94 @@ interface Running {
 export interface SeedReport {
   readonly accounts: readonly string[]
   readonly keys: readonly string[]
-  /** Only of a generated key: shown once, stored nowhere. */
+  /** The secret of a generated key: shown once, stored nowhere. */
   readonly secret?: string
   /** Owner of the key, unless it is the account for a first look. */
   readonly account?: string
   /** Whether the account for a first look has no key yet. */
   readonly needsKey?: boolean
+}
+
+/** The pause between two tries. */
+const PAUSE_MS = 1000
+
+/**
+ * The seed of a running gateway. While the store cannot be written it is tried again, and the gateway is not ready. The owner
+ * closes it.
+ */
+export class Seeding {
+  readonly #gateway: Running
+  readonly #pauseMs: number
+  readonly #closing = new AbortController()
+  #last: Promise<unknown> = Promise.resolve()
+  #isPending = false
+
+  constructor(gateway: Running, pauseMs = PAUSE_MS) {
+    this.#gateway = gateway
+    this.#pauseMs = pauseMs
+  }
+
+  /** Whether the store does not have the seed yet. */
+  get isPending(): boolean {
+    return this.#isPending
+  }
+
+  /**
+   * Applies the seed, see {@link seed}.
+   * @returns the report, which comes later where the store cannot be written now; undefined where the gateway was closed before
+   * @throws ConfigError for an account or key that cannot be created
+   */
+  async begin(first?: FirstKey): Promise<{ readonly report: Promise<SeedReport | undefined> }> {
+    try {
+      const report = await this.#try(first)
+      return { report: Promise.resolve(report) }
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error
+      this.#isPending = true
+      const message = 'the seed is not in the ledger yet, and is tried again every second'
+      this.#gateway.runtime.log.warn(message, error)
+      return { report: this.#repeat(first) }
+    }
+  }
+
+  /** Applies the seed of a configuration that was loaded again. An account or key that cannot be made does not undo the rest. */
+  async again(): Promise<void> {
+    const { config, log } = this.#gateway.runtime
+    // Where it is pending the next try takes the new one.
+    if (config.seed.accounts.length === 0 || this.#isPending) return
+    await this.begin().catch((error: Error) => log.error(error.message))
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await this.#last
+  }
+
+  /** One try after the other, because each reads what it writes. */
+  #try(first?: FirstKey): Promise<SeedReport> {
+    const tried = this.#last.then(() => seed(this.#gateway, first))
+    this.#last = tried.catch(() => {})
+    return tried
+  }
+
+  async #repeat(first?: FirstKey): Promise<SeedReport | undefined> {
+    const { signal } = this.#closing
+    for (;;) {
+      await sleep(this.#pauseMs, undefined, { signal, ref: false }).catch(() => {})
+      if (signal.aborted) return undefined
+      try {
+        const report = await this.#try(first)
+        this.#isPending = false
+        this.#gateway.runtime.log.info('the seed is in the ledger now')
+        return report
+      } catch (error) {
+        if (error instanceof Unavailable) continue
+        this.#isPending = false
+        this.#gateway.runtime.log.error((error as Error).message)
+        return { accounts: [], keys: [] }
+      }
+    }
+  }
 }
 
 /** Treatment of the first key where the configuration seeds nothing. */
@@ -71,7 +154,7 @@ export async function seed(gateway: Running, first: FirstKey = {}): Promise<Seed
   }
   const init = { name: 'First key', secret: first.secret }
   const { key, secret } = await accounts.createKey(id, init).catch((error: unknown) => {
-    if (!GatewayError.is(error)) throw error
+    if (!isRefusal(error)) throw error
     throw new ConfigError('SLUICEGATE_FIRST_KEY', [{ path: '', message: error.message }])
   })
   const shown = first.secret === undefined ? { secret } : {}
@@ -87,12 +170,11 @@ async function seedFrom(
   for (const { id, name, credits, teams, keys, ...own } of wanted) {
     const change = toAccountChange({ ...own, name })
     const isThere = async () => (await accounts.account(id)) !== undefined
-    if (await made(`account "${id}"`, isThere, () => accounts.createAccount({ id, name }))) {
-      created.accounts.push(id)
-      if (Object.keys(own).length > 0) {
-        await settled(`account "${id}"`, () => accounts.changeAccount(id, change, BY_SEED))
-      }
-    } else {
+    // One write, because a start that ends between two would leave the account without its limits.
+    const settings = Object.keys(own).length > 0 ? change : {}
+    const makeAccount = () => accounts.createAccount({ ...settings, id, name })
+    if (await made(`account "${id}"`, isThere, makeAccount)) created.accounts.push(id)
+    else {
       const stored = await accounts.account(id)
       const members = accountDifferences({ ...own, name }, stored)
       await follow(gateway, `account:${id}`, members, async () => {
@@ -159,7 +241,7 @@ async function follow(
   try {
     await change()
   } catch (error) {
-    if (!GatewayError.is(error)) throw error
+    if (!isRefusal(error)) throw error
     log.warn(`seed: ${what} does not follow the file: ${error.message}`)
     return
   }
@@ -261,10 +343,10 @@ function changes(
   const isSame = (kept: string) => {
     const value = wanted[kept]
     if (value === undefined || !stored) return true
-    // A record keeps a list in parts.
-    if (kept !== 'limits') return isDeepStrictEqual(value, present[kept])
-    const parts = Object.entries(fromList(value as readonly LimitEntry[]))
-    return parts.every(([part, one]) => isDeepStrictEqual(one ?? undefined, present[part]))
+    if (kept !== 'limits' && !Object.hasOwn(isSimple, kept)) {
+      return isDeepStrictEqual(value, present[kept])
+    }
+    return isDeepStrictEqual(changedLimits(stored, { [kept]: value }, 0), stored.limits ?? [])
   }
   return Object.entries({ disabled: { stored: 'disabled' }, ...settings }).flatMap(
     ([member, { stored: kept }]) => (isSame(kept) ? [] : [member]),
@@ -284,16 +366,6 @@ async function credit({ runtime }: Running, account: string, usd: string): Promi
   })
 }
 
-/** @throws ConfigError for settings that are refused */
-async function settled(what: string, change: () => Promise<unknown>): Promise<void> {
-  try {
-    await change()
-  } catch (error) {
-    if (!GatewayError.is(error)) throw error
-    throw refusedSeed(what, error)
-  }
-}
-
 /**
  * Creates a record. If several gateways start together, one creates it and the others find it.
  * @returns whether this one created it. @throws ConfigError: at a start there is no request that could be invalid
@@ -308,10 +380,15 @@ async function made(
     await make()
     return true
   } catch (error) {
-    if (!GatewayError.is(error)) throw error
+    if (!isRefusal(error)) throw error
     if (await isThere()) return false
     throw refusedSeed(what, error)
   }
+}
+
+/** A store that cannot be written now refuses nothing of the seed. */
+function isRefusal(error: unknown): error is GatewayError {
+  return GatewayError.is(error) && !(error instanceof Unavailable)
 }
 
 function refusedSeed(what: string, { param, message }: GatewayError): ConfigError {

@@ -24,6 +24,7 @@ import { Mask } from '../observe/mask.ts'
 import { Metrics } from '../observe/metrics.ts'
 import { Spending } from '../observe/spending.ts'
 import { UsageFindings } from '../observe/usage-findings.ts'
+import { CreditEvents } from '../observe/credit-events.ts'
 import { Expiry } from '../observe/usage/expiry.ts'
 import { Seals } from '../observe/usage/seals.ts'
 import { UsageIndex } from '../observe/usage/usage.ts'
@@ -34,6 +35,7 @@ import {
   type Admission,
   type CallerContext,
 } from '../pipeline/pipeline.ts'
+import { PaymentOrders } from '../payments/orders.ts'
 import type { RunningCalls } from '../pipeline/running-calls.ts'
 import type { ChatCompletion } from '../plugin.ts'
 import { instanceKey, randomId } from '../state/ids.ts'
@@ -139,9 +141,21 @@ export function createShared(
     usage?.called(lines)
     sinks?.calls(lines)
   }
+  const creditEvents = new CreditEvents({
+    records,
+    gateway: common.gatewayId,
+    accountOf: (id) => accounts.account(id),
+    newestCredit: (account) => runtime().usage?.ask('newestCredit', account),
+    tell: () => {
+      const { sinks } = runtime()
+      return sinks && ((event, data, id) => sinks.tell(event, data, id))
+    },
+    failed: (error) => common.faults.warn('credit.events', String(error)),
+  })
   const spending = new Spending({
     accounts,
     ledger,
+    looked: (account, balance) => creditEvents.looked(account, balance),
     settings: () => moneySettings(runtime().config),
     top: (most) => topSpenders(runtime().usage, most),
     everything: () => watchedOf(accounts),
@@ -156,6 +170,7 @@ export function createShared(
     collect: () => requests.flush(),
     isDoubted: () => ledger.health().doubt !== undefined,
     lacks: (account) => ledger.suspect(account),
+    booked: (bookings) => creditEvents.booked(bookings),
     log,
   })
   const seals = new Seals({
@@ -170,6 +185,19 @@ export function createShared(
     ledger,
     usage: () => runtime().usage,
     failed: (error) => common.faults.warn('ledger.expiry', String(error)),
+  })
+  const payments = new PaymentOrders({
+    records,
+    ledger,
+    accounts,
+    provider: () => runtime().paymentProvider,
+    settings: () => runtime().config,
+    booked: (account) => {
+      runtime().usage?.settled(account)
+      spending.touched(account)
+    },
+    once: (what) => once(runtime(), what),
+    warn: (message) => common.faults.warn('payments', message),
   })
   ledger.onReplayed = (bookings) => {
     const message = `the ledger had lost ${bookings} bookings, which were booked again`
@@ -190,7 +218,7 @@ export function createShared(
   const credentials = new Credentials(records)
   const members = new Members(records, accounts, credentials)
   const stored = { ledger, audit, accounts, records, items, repeats, prices, labels }
-  return { ...common, ...stored, credentials, members, usage, spending, seals, expiry }
+  return { ...common, ...stored, credentials, members, usage, spending, seals, expiry, payments }
 }
 
 /** Tells something that has happened, unless the operator has switched its alert off. */
@@ -206,10 +234,10 @@ export function secretsOf({
   // The models of a wildcard, of which there may be thousands, have what the wildcard has.
   const written = Object.entries(config.models).filter(([, model]) => model.wildcard === undefined)
   const value = { ...config, models: Object.fromEntries(written) }
-  const { providers, search, sinks, guards, log, state, egress } = config
+  const { providers, search, sinks, guards, payments = {}, log, state, egress } = config
   return [
     ...secretsIn({ path: [], value, secrets }),
-    ...secretsInAddresses({ providers, search, sinks, guards, log, state, egress }),
+    ...secretsInAddresses({ providers, search, sinks, guards, payments, log, state, egress }),
     ...proxySecrets(config, network),
   ]
 }

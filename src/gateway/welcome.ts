@@ -38,7 +38,9 @@ export function welcome(
 ): string {
   const { catalog, config } = gateway.runtime
   const url = config.server.publicUrl ?? callableUrl(listening)
-  const model = catalog.all().find(({ modality }) => modality === 'chat')
+  // A model that a person wrote comes first: those of a vendor's key may be old, and the key wrong.
+  const models = [...written(catalog.all()), ...catalog.all()]
+  const model = models.find(({ modality }) => modality === 'chat')
   const rows: readonly (readonly [string, string | undefined])[] = [
     ['API key', keyText(report)],
     ['Console', consoleText(gateway, url, consoleLink)],
@@ -125,7 +127,8 @@ function modelsText({ runtime: { catalog } }: Gateway, hints: readonly string[])
   const all = written(catalog.all()).map(({ id }) => id)
   const rest = all.length - NAMED
   const named = all.slice(0, NAMED).join(', ') || (vendors === undefined ? 'none' : '')
-  const text = `${named}${rest > 0 ? ` and ${rest} others` : ''}`
+  const count = all.length > 0 ? `${all.length}: ` : ''
+  const text = `${count}${named}${rest > 0 ? ` and ${rest} others` : ''}`
   return [
     ...(vendors === undefined ? [] : [vendors]),
     ...(text === '' ? [] : [text]),

@@ -1,5 +1,5 @@
 /** The files of the console for a browser: read once, named by a hash of their contents, compressed once. */
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { findPackageJSON } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -11,7 +11,7 @@ interface Library {
   readonly file: string
   /** Path relative to the resolved file of the package. */
   readonly source: string
-  /** Appended to it, where the browser's file is no module. */
+  /** Text that is appended where the browser's file is no module. */
   readonly footer?: string
 }
 
@@ -28,6 +28,7 @@ export const LIBRARIES: readonly Library[] = [
     source: 'uPlot.iife.min.js',
     footer: 'export default uPlot\n',
   },
+  { name: 'markdown-it', file: 'markdown-it.js', source: 'browser/markdown-it.esm.min.mjs' },
 ]
 
 /** The libraries with their licenses and styles. @throws Error when one is not installed */
@@ -48,11 +49,15 @@ export async function libraryFiles(): Promise<[path: string, text: string][]> {
   ]
 }
 
+/** Packages that the browser's file of another one has in it. */
+const INSIDE = ['entities', 'linkify-it', 'mdurl', 'punycode.js', 'uc.micro']
+
 async function licenses(): Promise<string> {
   const packages = new Set(LIBRARIES.map(({ name }) => name.replace(/(?<!^@[^/]*)\/.*$/, '')))
-  const texts = [...packages].map(async (name) => {
-    const file = findPackageJSON(name, import.meta.url)!
-    return `${name}\n\n${await readFile(join(dirname(file), 'LICENSE'), 'utf8')}`
+  const texts = [...packages, ...INSIDE].map(async (name) => {
+    const folder = dirname(findPackageJSON(name, import.meta.url)!)
+    const file = (await readdir(folder)).find((one) => /^LICENSE/i.test(one))!
+    return `${name}\n\n${await readFile(join(folder, file), 'utf8')}`
   })
   return (await Promise.all(texts)).join('\n\n---\n\n')
 }

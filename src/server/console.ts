@@ -10,6 +10,7 @@ import { brotliCompress, constants, gzip } from 'node:zlib'
 import type { Gateway } from '../gateway/gateway.ts'
 import { requestId } from '../state/ids.ts'
 import { LIBRARIES, libraryFiles } from './console-files.ts'
+import { manualPages } from './manual.ts'
 
 export const CONSOLE_PATHS = ['/console', '/console/**', '/me', '/me/**'] as const
 
@@ -26,6 +27,7 @@ const HEADERS: Readonly<Record<string, string>> = {
 export class ConsolePages {
   readonly #gateway: Gateway
   #loading: Promise<ConsoleFiles | undefined> | undefined
+  #pages: Promise<ReadonlyMap<string, ConsoleFile>> | undefined
 
   constructor(gateway: Gateway) {
     this.#gateway = gateway
@@ -55,6 +57,11 @@ export class ConsolePages {
       await write(request, response, file, { 'cache-control': FOREVER })
       return true
     }
+    if (/^\/console\/help(?:\/|$)/.test(path)) {
+      const file = (await this.#manual()).get(path.slice('/console/help/'.length))
+      if (file) await write(request, response, file, { 'cache-control': 'no-cache' })
+      return file !== undefined
+    }
     if (path.slice(path.lastIndexOf('/')).includes('.')) return false
     const etag = `"${files.version}${basePath}"`
     const headers = {
@@ -69,6 +76,22 @@ export class ConsolePages {
     }
     await write(request, response, page.shell, headers)
     return true
+  }
+
+  /** Pages of the manual by name; by the empty one the list of them. */
+  #manual(): Promise<ReadonlyMap<string, ConsoleFile>> {
+    if (this.#pages) return this.#pages
+    const read = manualPages().then((pages) => {
+      const listed = pages.filter(({ title }) => title !== '')
+      const data = listed.map(({ text: _text, ...one }) => one)
+      const files = pages.map(
+        ({ page, text }) => [page, fileOf('text/markdown; charset=utf-8', text)] as const,
+      )
+      return new Map([['', fileOf('application/json', JSON.stringify({ data }))], ...files])
+    })
+    // What could not be read is read again when it is asked for.
+    read.catch(() => (this.#pages = undefined))
+    return (this.#pages = read)
   }
 
   #files(): Promise<ConsoleFiles | undefined> {

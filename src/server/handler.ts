@@ -38,7 +38,8 @@ import { logEvent } from '../observe/events.ts'
 import { LineLimit } from '../observe/access-log.ts'
 import type { BodyOwner } from '../gateway/body-budget.ts'
 import { tellCost } from '../endpoints/shared/write.ts'
-import { Call, ClientDisconnected, run } from '../pipeline/pipeline.ts'
+import { Call, ClientDisconnected, run, type Runtime } from '../pipeline/pipeline.ts'
+import { incomingOf } from './admin/route.ts'
 
 const DEFAULT_HEADERS_ALLOWED = 'authorization, content-type, x-session-id'
 
@@ -107,6 +108,10 @@ function createApp(gateway: Gateway, unknown: UnknownRoutes, siblings?: Siblings
   app.get('/metrics', (event) => {
     setCommonHeaders(event)
     return metricsOf(gateway, auth, event, siblings)
+  })
+  app.post('/payments/webhook', (event) => {
+    setOwnHeaders(event)
+    return takeWebhook(gateway.runtime, event)
   })
   // Mounted, its middleware would see every request of the API.
   app.all('/admin/**', withBase('/admin', adminHandler(gateway, auth, pages)))
@@ -294,10 +299,11 @@ function noneReady(gateway: Gateway, siblings?: Siblings): Reason[] {
  * Why this process cannot take new work. Vendors do not count: their outage hits every replica alike, and clients need the
  * answer that names it.
  */
-export function notReady({ runtime, bodies, stopping, faulty }: Gateway): Reason[] {
+export function notReady({ runtime, bodies, seeding, stopping, faulty }: Gateway): Reason[] {
   const { ok, outbox, outboxFault } = runtime.ledger.health()
   return [
     ...(stopping ? (['draining'] as const) : []),
+    ...(seeding.isPending ? (['seed'] as const) : []),
     ...(ok || outboxFault ? [] : (['ledger'] as const)),
     ...(outboxFault || (!ok && outbox > 0) ? (['outbox'] as const) : []),
     ...(bodies.exhausted ? (['memory'] as const) : []),
@@ -419,4 +425,30 @@ async function refuseCall(
 /** The key and the account whose share of memory the body of an admitted call uses. */
 function ownerOf({ admission: { key, account, entered } }: Call): BodyOwner {
   return { key: key.id, account: account.id, freeTier: !entered!.paid }
+}
+
+// `POST /payments/webhook`: what the payment provider tells. Without a key: the signature is what proves its origin.
+
+const LIMIT_BYTES = 262_144
+
+/** @throws InvalidRequest for a wrong signature; Unavailable where it has to be delivered again */
+async function takeWebhook(runtime: Runtime, event: H3Event): Promise<object> {
+  const { metrics, payments, paymentProvider } = runtime
+  if (!paymentProvider) throw new NotFound('unknown_url', 'There is no such route.')
+  try {
+    const pieces: Buffer[] = []
+    await incomingOf({ event, runtime }).pieces(LIMIT_BYTES, (piece) => void pieces.push(piece))
+    const delivery = { headers: event.req.headers, body: Buffer.concat(pieces) }
+    const events = await payments.deliver(delivery)
+    if (events === undefined) {
+      const message = 'The signature of this webhook is missing, wrong or old. Nothing was booked.'
+      throw new InvalidRequest('invalid_value', message)
+    }
+    metrics.webhook(events === 0 ? 'ignored' : 'taken')
+    return { data: { events } }
+  } catch (error) {
+    const isRefused = GatewayError.is(error) && error.status < 500
+    metrics.webhook(isRefused ? 'refused' : 'failed')
+    throw error
+  }
 }

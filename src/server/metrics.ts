@@ -117,12 +117,6 @@ function ledgerGauges(ledger: Runtime['ledger']): Gauge[] {
       over: 'max',
       value: ledger.discrepancies,
     },
-    {
-      name: 'sluicegate_ledger_rolled_back_rows',
-      help: 'Newest rows of the ledger that were missing at the start.',
-      over: 'max',
-      value: ledger.rolledBackRows,
-    },
   ]
 }
 

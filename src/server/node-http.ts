@@ -110,6 +110,8 @@ const EXPOSED = [
   'X-Service-Guard-Escalate',
   'X-Service-Policy-Ignored',
   'X-Service-Ignored',
+  'X-Service-Model',
+  'X-Service-Cache',
   'X-Service-Original-Request',
   'Idempotent-Replayed',
   'x-request-id',
@@ -121,6 +123,10 @@ const EXPOSED = [
   'x-ratelimit-limit-requests',
   'x-ratelimit-remaining-requests',
   'x-ratelimit-reset-requests',
+  'x-ratelimit-limit-tokens',
+  'x-ratelimit-remaining-tokens',
+  'x-ratelimit-reset-tokens',
+  'X-Service-Limit',
 ].join(', ')
 
 export function commonHeaders(id: string): string[] {
@@ -388,7 +394,7 @@ interface PendingReading extends BodyReading {
 }
 
 class BodyReader {
-  /** Undefined once the body is read: the listeners stay on the request, which lives as long as its answer. */
+  /** It is undefined once the body is read: the listeners stay on the request, which lives as long as its answer. */
   #reading: PendingReading | undefined
   readonly #decoder: Decoder | undefined
   #slow: Timeout | undefined

@@ -43,9 +43,11 @@ interface ListenOptions {
   readonly host?: string
   /** The other processes of this address. */
   readonly siblings?: Siblings
+  /** Whether patterns are warmed after the start; a process with many gateways needs it of none. */
+  readonly warm?: boolean
 }
 
-/** Longer than in the usual reverse proxies, so that they close idle connections and not the gateway. */
+/** A time longer than in the usual reverse proxies, so that they close idle connections and not the gateway. */
 const KEEP_ALIVE_MS = 75_000
 /** How long requests on earlier connections are served after the listener has closed, where there is a delay. */
 const LATE_MS = 1_000
@@ -77,7 +79,8 @@ export async function listen(gateway: Gateway, options: ListenOptions = {}): Pro
   openFront(server, handler, gateway.runtime.log)
   server.keepAliveTimeout = KEEP_ALIVE_MS
   limitConnections(server, gateway)
-  const warming = globalThis.setTimeout(warmUp, AFTER_START_MS).unref()
+  const warming =
+    options.warm === false ? undefined : globalThis.setTimeout(warmUp, AFTER_START_MS).unref()
   const { port: bound } = server.address() as AddressInfo
   return {
     url: `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${bound}`,

@@ -1,9 +1,9 @@
 /** The other processes that serve the same address, from the view of one of them. */
 import type { MetricFamily } from '../observe/prometheus.ts'
 
-export type Reason = 'draining' | 'ledger' | 'outbox' | 'memory' | 'fault'
+export type Reason = 'draining' | 'seed' | 'ledger' | 'outbox' | 'memory' | 'fault'
 
-/** Absent where one process serves alone. */
+/** It is absent where one process serves alone. */
 export interface Siblings {
   /** The metrics of all of them as one. Never rejects: for a process that does not answer, its last known metrics are used. */
   metrics(own: readonly MetricFamily[]): Promise<readonly MetricFamily[]>

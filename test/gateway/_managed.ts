@@ -22,15 +22,20 @@ export interface Managing extends TestGateway {
   change(...changes: readonly object[]): Promise<any>
 }
 
+interface Place extends Omit<LoadOptions, 'cwd'> {
+  readonly files?: Readonly<Record<string, string>>
+  readonly directory?: string
+}
+
+/** A gateway whose state ends with it, and starts in a tenth of the time of one that is kept. */
+export function managing({ files, env }: Pick<Place, 'files' | 'env'> = {}): Promise<Managing> {
+  const own = JSON.stringify(configuration({ state: { driver: 'memory' } }))
+  const secret = { SLUICEGATE_SECRET: 'secret-of-a-gateway-without-a-folder' }
+  return kept({ files: { 'gateway.config.json': own, ...files }, env: { ...secret, ...env } })
+}
+
 /** A gateway of a folder. @param files by default one configuration without vendors */
-export async function managing({
-  files = {},
-  directory,
-  ...options
-}: Omit<LoadOptions, 'cwd'> & {
-  files?: Readonly<Record<string, string>>
-  directory?: string
-} = {}): Promise<Managing> {
+export async function kept({ files = {}, directory, ...options }: Place = {}): Promise<Managing> {
   const cwd =
     directory ??
     (await folder({ 'gateway.config.json': JSON.stringify(configuration()), ...files }))

@@ -1,9 +1,12 @@
 /** A vendor that refuses is down until something works: the end of a cooldown proves nothing. */
 import { expect, it } from 'vitest'
+import { join } from 'node:path'
 import { AlertFindings } from '../../src/gateway/alert-findings.ts'
 import { createTestGateway, hello } from '../_setup.ts'
 import { json, startUpstream } from '../upstream.ts'
 import { eventually } from '../_wait.ts'
+import { folder } from '../_folder.ts'
+import { hasRedis, RedisServer } from '../state/redis/_redis.ts'
 
 it('of a model are between while a cooldown is over, and well after an answer', async () => {
   await using vendor = await startUpstream(json({ error: { message: 'no such key' } }, 403))
@@ -41,4 +44,20 @@ it('of a model are between while a cooldown is over, and well after an answer', 
   vendor.answer(() => json({ id: 'c', object: 'chat.completion', choices, usage }))
   expect((await t.chat(hello)).status).toBe(200)
   expect(states()).toEqual(all('well'))
+})
+
+it.skipIf(!hasRedis())('say that Redis has used most of its memory', async () => {
+  await using server = await RedisServer.start()
+  await server.ask(async (client) => {
+    await client.setrange('other', 40_000_000, '.')
+    await client.config('SET', 'maxmemory', '50mb')
+  })
+  const outbox = join(await folder({}), 'outbox')
+  await using t = await createTestGateway({ state: { driver: 'redis', url: server.url, outbox } })
+  const findings = new AlertFindings()
+  await eventually(() => {
+    const full = findings.of(t.gateway.runtime).find(({ kind }) => kind === 'store.full')
+    expect(full).toMatchObject({ state: 'wrong' })
+    expect(full!.message).toMatch(/^Redis uses [89]\d % of its maxmemory/)
+  })
 })

@@ -55,7 +55,9 @@ it('an error of a known kind is one line with its causes; any other one has its 
   expect(away).toBe(`10:21:07.123 warn sharing failed: Redis is away.: ${cause.message}`)
   expect(config).toBe('10:21:07.123 error not read: gateway.yaml is not valid: | a  unknown key')
   expect(system).toBe('10:21:07.123 error not opened: no such file')
-  expect(fault).toMatch(/error internal error: x is not a function \| at .*log\.test\.ts:\d+:\d+/)
+  expect(fault).toMatch(
+    /error internal error: x is not a function \| at .*log\.test\.ts\S*:\d+:\d+/,
+  )
   expect(rest).toEqual([])
 })
 

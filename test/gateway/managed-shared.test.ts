@@ -3,15 +3,7 @@ import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { folder } from '../_folder.ts'
 import { needRedis, sharedServer } from '../state/redis/_engine.ts'
-import {
-  configuration,
-  managing,
-  model,
-  PLANTED,
-  provider,
-  vendor,
-  type Managing,
-} from './_managed.ts'
+import { configuration, kept, model, PLANTED, provider, vendor, type Managing } from './_managed.ts'
 
 const SECRET = 's'.repeat(40)
 const CHAT = { model: 'acme/one', messages: [{ role: 'user', content: 'hi' }] }
@@ -30,7 +22,7 @@ async function together(
         configuration({ state: { driver: 'redis', url, outbox: './outbox' } }),
       ),
     })
-    started.push(await managing({ directory: cwd, env }))
+    started.push(await kept({ directory: cwd, env }))
   }
   return started
 }
@@ -46,12 +38,18 @@ describe('three gateways on one Redis', () => {
     const added = await first.change(provider(upstream.url), model())
     expect(added.status).toBe(200)
     const beganAt = performance.now()
+    // The calls that were refused show the bound, however slow this machine is.
+    let refusedAt = beganAt
     for (const gateway of gateways) {
-      await expect
-        .poll(async () => (await gateway.chat(CHAT, { key: key.secret })).status, { interval: 50 })
-        .toBe(200)
+      const status = async () => {
+        const askedAt = performance.now()
+        const answer = await gateway.chat(CHAT, { key: key.secret })
+        if (answer.status !== 200) refusedAt = askedAt
+        return answer.status
+      }
+      await expect.poll(status, { interval: 50 }).toBe(200)
     }
-    expect(performance.now() - beganAt).toBeLessThan(5000)
+    expect(refusedAt - beganAt).toBeLessThan(5000)
     await expect
       .poll(async () => (await first.admin('GET', '/gateways')).data.map((one: any) => one.managed))
       .toEqual(

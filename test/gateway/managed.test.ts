@@ -1,17 +1,27 @@
 /** Vendors and models that are set up at run time: stored, sealed, served, checked, left out, exported. */
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
 import { folder } from '../_folder.ts'
-import { configuration, managing, model, PLANTED, provider, vendor } from './_managed.ts'
+import {
+  configuration,
+  kept,
+  managing,
+  model,
+  PLANTED,
+  provider,
+  TOKEN,
+  vendor,
+} from './_managed.ts'
 
 const CHAT = { model: 'acme/one', messages: [{ role: 'user', content: 'hi' }] }
 
 describe('a vendor and its models', () => {
   it('serve from an empty folder, without a file and without a restart, and after one', async () => {
     const upstream = await vendor()
-    const gateway = await managing()
+    const gateway = await kept()
     expect((await gateway.chat(CHAT)).status).toBe(404)
     const added = await gateway.change(provider(upstream.url), model(), model('acme/two'))
     expect(added).toMatchObject({
@@ -28,7 +38,7 @@ describe('a vendor and its models', () => {
     expect((await readdir(gateway.directory)).toSorted()).toEqual(['data', 'gateway.config.json'])
     const { key, directory } = gateway
     await gateway.close()
-    const again = await managing({ directory })
+    const again = await kept({ directory })
     const answer = await again.chat(CHAT, { key: key.secret })
     expect(answer.json.choices[0].message.content).toBe('hello')
   })
@@ -71,6 +81,52 @@ describe('a vendor and its models', () => {
     const back = await gateway.admin('POST', '/managed/revert', { to: 1 })
     expect(back.data).toMatchObject({ revision: 4, models: { added: ['acme/one'] } })
     expect((await gateway.chat(CHAT)).status).toBe(200)
+  })
+
+  it('have one change taken back alone, unless its entries were changed since', async () => {
+    const upstream = await vendor()
+    const gateway = await managing()
+    const undo = (revision: number) => gateway.admin('POST', '/managed/undo', { revision })
+    const entries = async () =>
+      Object.fromEntries(
+        (await gateway.admin('GET', '/managed')).data.entries.map((one: any) => [
+          one.name,
+          one.value.aliases ?? [],
+        ]),
+      )
+    await gateway.change(provider(upstream.url), model())
+    await gateway.change(model('acme/one', { aliases: ['fast'] }))
+    await gateway.change(model('acme/two'))
+    const undone = await undo(2)
+    expect(undone.data).toMatchObject({ revision: 4, models: { changed: ['acme/one'] } })
+    expect(await entries()).toEqual({ 'acme/one': [], 'acme/two': [], acme: [] })
+    const refused = await undo(1)
+    expect(refused).toMatchObject({ status: 412, error: { code: 'revision_changed' } })
+    expect(refused.error.message).toMatch(
+      /^It cannot be taken back: since then the model acme\/one was changed by file:admin\.$/,
+    )
+    expect(refused.data.map(({ name }: any) => name)).toEqual(['acme/one'])
+    expect((await undo(3)).data).toMatchObject({ revision: 5, models: { removed: ['acme/two'] } })
+    expect((await undo(3)).error.message).toMatch(/the model acme\/two was removed\.$/)
+    expect(await entries()).toEqual({ 'acme/one': [], acme: [] })
+    expect((await undo(99)).status).toBe(404)
+    expect((await gateway.chat(CHAT)).status).toBe(200)
+  })
+
+  it('have their first change taken back', async () => {
+    const gateway = await managing()
+    await gateway.change(provider('http://127.0.0.1:9'), model())
+    expect((await gateway.admin('POST', '/managed/undo', { revision: 1 })).status).toBe(200)
+    expect((await gateway.admin('GET', '/managed')).data.entries).toEqual([])
+  })
+
+  it('are changed beside models whose vendor has a price in a list', async () => {
+    const value = { use: 'openai', options: { apiKey: 'sk-another-secret-1' } }
+    const gateway = await managing()
+    const listed = { section: 'models', name: 'openai/*', value: {} }
+    await gateway.change({ section: 'providers', name: 'openai', value }, listed)
+    const again = await gateway.change(provider('http://127.0.0.1:9'), model())
+    expect(again.data.models).toEqual({ added: ['acme/one'], removed: [], changed: [] })
   })
 
   it('are refused with every issue, and a dry run changes nothing', async () => {
@@ -122,7 +178,7 @@ describe('a vendor and its models', () => {
 describe('a secret', () => {
   it('is in no byte of answers, log, export and audit log, and in the folder sealed alone', async () => {
     const upstream = await vendor()
-    const gateway = await managing()
+    const gateway = await kept()
     const answers = [
       await gateway.change(provider(upstream.url), model()),
       await gateway.change({
@@ -179,7 +235,7 @@ describe('a secret', () => {
 
   it('is sealed anew by a rotation, with its history', async () => {
     const upstream = await vendor()
-    const gateway = await managing()
+    const gateway = await kept()
     await gateway.change(provider(upstream.url), model())
     await gateway.change(model('acme/two'))
     const before = (await gateway.admin('GET', '/secret')).data
@@ -194,12 +250,12 @@ describe('a secret', () => {
   it('of the environment is rotated by a restart with both', async () => {
     const upstream = await vendor()
     const one = { SLUICEGATE_SECRET: 'a'.repeat(40) }
-    const gateway = await managing({ env: one })
+    const gateway = await kept({ env: one })
     const { directory, key } = gateway
     await gateway.change(provider(upstream.url), model())
     await gateway.close()
     const other = { SLUICEGATE_SECRET: 'b'.repeat(40) }
-    const lost = await managing({ directory, env: other })
+    const lost = await kept({ directory, env: other })
     const { data } = await lost.admin('GET', '/managed')
     expect(data.entries[0].left_out).toMatch(
       /^The key of provider "acme" was sealed with another secret \([0-9a-f]{8}\): set SLUICEGATE_SECRET_PREVIOUS/,
@@ -207,11 +263,11 @@ describe('a secret', () => {
     expect((await lost.chat(CHAT, { key: key.secret })).status).toBe(404)
     await lost.close()
     const env = { ...other, SLUICEGATE_SECRET_PREVIOUS: one.SLUICEGATE_SECRET }
-    const both = await managing({ directory, env })
+    const both = await kept({ directory, env })
     expect((await both.chat(CHAT, { key: key.secret })).status).toBe(200)
     expect((await both.admin('GET', '/secret')).data).toMatchObject({ sealed: 1, others: 0 })
     await both.close()
-    const later = await managing({ directory, env: other })
+    const later = await kept({ directory, env: other })
     expect((await later.chat(CHAT, { key: key.secret })).status).toBe(200)
   })
 
@@ -276,7 +332,7 @@ describe('an entry', () => {
 
   it('that is broken in the store does not stop a start, and is told', async () => {
     const upstream = await vendor()
-    const gateway = await managing()
+    const gateway = await kept()
     const { directory, key } = gateway
     await gateway.change(
       provider(upstream.url),
@@ -300,7 +356,7 @@ describe('an entry', () => {
     }
     await records.put(`managed:doc:${head.doc}`, stored)
     await gateway.close()
-    const again = await managing({ directory })
+    const again = await kept({ directory })
     const { data } = await again.admin('GET', '/managed')
     const out = data.entries.filter((one: any) => one.left_out !== null)
     expect(out.map(({ section, name }: any) => `${section}/${name}`)).toEqual([
@@ -365,12 +421,109 @@ describe('an export', () => {
     const base = JSON.stringify({ admin: { token: 'token-of-the-first-admin' } })
     const cwd = await folder({ 'gateway.config.yaml': `${text}\nadmin: ${base.slice(9, -1)}\n` })
     expect((await loadConfig({ cwd, env })).config.sinks).toHaveLength(1)
-    const other = await managing({ directory: cwd, env })
+    const other = await kept({ directory: cwd, env })
     const { accounts } = other.gateway.runtime
     await accounts.createAccount({ id: 'acme', name: 'acme' })
     const key = await other.newKey()
     const same = await other.ask('GET', '/v1/models', { key: key.secret })
     expect(JSON.parse(models).data.length).toBeGreaterThan(10)
     expect(same.text).toBe(models)
+  })
+
+  it('gives the same entries, whatever their texts are', async () => {
+    const gateway = await managing()
+    const words = fc.oneof(
+      fc.constantFrom(
+        '${NOTHING}',
+        '$${X}',
+        'a: b # c',
+        '- x',
+        'yes',
+        '0123',
+        ' two\nlines ',
+        '"\'',
+        'Größe 👋',
+        '~',
+      ),
+      fc.string({ unit: 'grapheme', minLength: 1, maxLength: 20 }),
+    )
+    const secrets = fc.stringMatching(/^[!-~]{16,40}$/)
+    const named = <T>(names: readonly string[], value: fc.Arbitrary<T>) =>
+      fc.dictionary(fc.constantFrom(...names), value, { size: 'max', maxKeys: names.length })
+    const entries = fc.record({
+      providers: named(['acme', 'big-co', '2nd'], secrets),
+      models: named(
+        Array.from({ length: 20 }, (_, i) => `acme/m${i}.x`),
+        fc.record({ description: words, name: words }, { requiredKeys: [] }),
+      ),
+      engines: named(['web', 'no'], fc.constantFrom('0.1', '0.001')),
+      sinks: named(['hook', 'true'], secrets),
+    })
+    const url = 'http://127.0.0.1:9'
+    let present: (readonly [section: string, name: string])[] = []
+    await fc.assert(
+      fc.asyncProperty(entries, async ({ providers, models, engines, sinks }) => {
+        const deployments = [{ provider: 'acme', model: 'm' }]
+        // Models need their provider.
+        const keys = { acme: 'the-key-of-the-provider', ...providers }
+        const values: [section: string, name: string, value: object][] = [
+          ...Object.entries(keys).map(([name, apiKey]) => {
+            const value = { use: 'openai-compatible', options: { baseURL: `${url}/v1`, apiKey } }
+            return ['providers', name, value] as [string, string, object]
+          }),
+          ...Object.entries(models).map(([name, one]) => {
+            const pricing = { prompt: '0.000001', completion: '0.000002' }
+            return ['models', name, { pricing, deployments, ...one }] as [string, string, object]
+          }),
+          ...Object.entries(engines).map(([name, price]) => {
+            return ['engines', name, { use: 'searxng', options: { baseURL: url }, price }] as [
+              string,
+              string,
+              object,
+            ]
+          }),
+          ...Object.entries(sinks).map(([name, secret]) => {
+            return ['sinks', name, { use: 'webhook', options: { url, secret } }] as [
+              string,
+              string,
+              object,
+            ]
+          }),
+        ]
+        const gone = present.filter(
+          ([section, name]) => !values.some((one) => one[0] === section && one[1] === name),
+        )
+        const changes = [
+          ...gone.map(([section, name]) => [section, name, null] as const),
+          ...values,
+        ]
+        const changed = await gateway.change(
+          ...changes.map(([section, name, value]) => ({ section, name, value })),
+        )
+        expect(changed.status, changed.text).toBe(200)
+        present = values.map(([section, name]) => [section, name])
+        const { text } = await gateway.admin('GET', '/managed/export')
+        const variables = [...text.matchAll(/^# set (\w+)$/gm)].map(([, name]) => name!)
+        const planted = [keys, sinks].flatMap((all) =>
+          Object.entries(all)
+            .toSorted(([one], [next]) => (one < next ? -1 : 1))
+            .map(([, secret]) => secret),
+        )
+        expect(variables).toHaveLength(planted.length)
+        const env = Object.fromEntries(variables.map((name, i) => [name, planted[i]!]))
+        const admin = JSON.stringify({ token: TOKEN })
+        const cwd = await folder({ 'gateway.config.yaml': `${text}\nadmin: ${admin}\n` })
+        const loaded = await loadConfig({ cwd, env })
+        const { config } = gateway.gateway.runtime
+        for (const part of ['providers', 'models', 'search'] as const) {
+          expect(loaded.config[part]).toEqual(config[part])
+        }
+        expect(Object.keys(loaded.config.models)).toEqual(Object.keys(config.models))
+        const byName = ({ sinks: all }: typeof config) =>
+          all.toSorted((one, next) => (one.name! < next.name! ? -1 : 1))
+        expect(byName(loaded.config)).toEqual(byName(config))
+      }),
+      { numRuns: 3, endOnFailure: true },
+    )
   })
 })

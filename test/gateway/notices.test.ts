@@ -78,6 +78,8 @@ describe('a notice', () => {
     await ask('PATCH', '/accounts/free', { new_keys: { expires_in: 60 } })
     const above = await ask('GET', `/keys/${made.data.id}`)
     expect(above.data.warnings).toMatchObject([{ code: 'key.above_place', member: 'expires_at' }])
+    const masked = await ask('POST', '/accounts/acme/keys', { name: 'm', mask: true })
+    expect(codes(masked)).toEqual(['mask.idle'])
   })
 
   it('says what the seed of the configuration has otherwise, or sets again', async () => {

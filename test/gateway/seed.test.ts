@@ -1,10 +1,11 @@
 import { hash } from 'node:crypto'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { UserConfig } from '../../src/config/config.ts'
-import { ConfigError } from '../../src/errors/errors.ts'
-import { seed } from '../../src/gateway/seed.ts'
+import { ConfigError, Unavailable } from '../../src/errors/errors.ts'
+import { seed, Seeding } from '../../src/gateway/seed.ts'
 import { welcome } from '../../src/gateway/welcome.ts'
 import { createGateway, type Gateway } from '../../src/gateway/gateway.ts'
+import { simpleForm } from '../../src/server/admin/resources/limit.ts'
 import { parsePico } from '../../src/money/money.ts'
 import { loaded, MOCK_CONFIG } from '../_setup.ts'
 
@@ -86,6 +87,29 @@ describe('a first start', () => {
 })
 
 describe('the seed of a configuration', () => {
+  it('is tried again where the store is away in the middle, and then whole', async () => {
+    const limits = [{ unit: 'requests' as const, window: 'minute' as const, value: 3 }]
+    const account = { id: 'me', name: 'Me', credits: '2.50', limits }
+    const keys = [{ id: 'laptop', name: 'Laptop', secret: 'sk-a-secret-of-the-seed-0001' }]
+    const { runtime } = await start({ seed: { accounts: [{ ...account, keys }] } })
+    const away = new Unavailable('service_unavailable', 'away')
+    const book = vi.spyOn(runtime.ledger, 'book')
+    const create = vi.spyOn(runtime.accounts, 'createKey')
+    book.mockRejectedValueOnce(away).mockRejectedValueOnce(away)
+    create.mockRejectedValueOnce(away)
+    const seeding = new Seeding(gateway!, 1)
+    const { report } = await seeding.begin()
+    expect([seeding.isPending, await runtime.accounts.account('me')]).toMatchObject([
+      true,
+      { limits: [{ name: 'rpm', value: 3 }] },
+    ])
+    expect(await report).toEqual({ accounts: [], keys: ['laptop'] })
+    expect(seeding.isPending).toBe(false)
+    expect(book).toHaveBeenCalledTimes(4)
+    expect((await runtime.ledger.account('me')).balance).toBe(parsePico('2.5'))
+    await seeding.close()
+  })
+
   it('creates accounts, books credits once, and takes keys by text or digest', async () => {
     const [one, two] = [await madeSecret(), await madeSecret()]
     const { runtime } = await start({
@@ -115,11 +139,11 @@ describe('the seed of a configuration', () => {
     expect((await runtime.ledger.account('me')).balance).toBe(parsePico('2.5'))
     expect((await runtime.accounts.find(hash('sha256', one.secret, 'hex')))!.key).toMatchObject({
       id: 'laptop',
-      rpm: 3,
+      limits: [{ name: 'rpm', value: 3 }],
     })
     expect((await runtime.accounts.find(hash('sha256', two.secret, 'hex')))!.key).toMatchObject({
       id: 'phone',
-      spendCap: { usd: '1', scope: 'day' },
+      limits: [{ name: 'cap.day', value: '1' }],
       expiresAt: Date.UTC(2099, 0, 31),
       models: ['mock/*'],
       policy: { version: 1, maxOutputTokens: 9 },
@@ -188,7 +212,8 @@ describe('the seed of a configuration', () => {
     expect(await found(one.secret)).toBeNull()
     const { key, account } = (await found(two.secret))!
     // A member that the file does not name stays.
-    expect(key).toMatchObject({ id: 'laptop', rpm: 3, concurrency: 7 })
+    expect(key.id).toBe('laptop')
+    expect(simpleForm(key)).toEqual({ rpm: 3, concurrency: 7 })
     expect(account.name).toBe('Ada')
     const rows = await runtime.audit.list({ actor: 'seed' }, undefined, 10)
     expect(rows.map(({ object, changes }) => [object, Object.keys(changes)])).toEqual([
@@ -297,8 +322,10 @@ describe('limits in a seed', () => {
     const { accounts, audit } = runtime
     expect(await accounts.account('firm')).toMatchObject({
       timeZone: 'Europe/Berlin',
-      rpm: 60,
-      limits: [{ name: 'cap.week', value: '5' }],
+      limits: [
+        { name: 'cap.week', value: '5' },
+        { name: 'rpm', value: 60 },
+      ],
       denyModels: ['mock/large'],
     })
     expect(await accounts.team('field')).toMatchObject({

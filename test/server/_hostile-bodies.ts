@@ -35,8 +35,8 @@ export function hostileBodies(bytes: number): Readonly<Record<string, Buffer>> {
 
 const MIB = 1024 * 1024
 
-/** Large bodies that clients send. @param model whom all of them ask */
-export function ordinaryBodies(model = 'm'): Readonly<Record<string, Buffer>> {
+/** Large bodies that clients send. @param model whom all of them ask. @param imageMib of all images together */
+export function ordinaryBodies(model = 'm', imageMib = 37): Readonly<Record<string, Buffer>> {
   const image = (bytes: number) => ({
     type: 'image_url',
     image_url: { url: `data:image/png;base64,${randomBytes(bytes).toString('base64')}` },
@@ -54,8 +54,8 @@ export function ordinaryBodies(model = 'm'): Readonly<Record<string, Buffer>> {
     schema = { type: 'object', properties: { next: schema }, required: ['next'] }
   }
   const bodies = {
-    'one image of 37 MiB': asking([image(37 * MIB)]),
-    '500 images of 75 KB': asking(Array.from({ length: 500 }, () => image(75_000))),
+    'one large image': asking([image(imageMib * MIB)]),
+    '500 images': asking(Array.from({ length: 500 }, () => image((imageMib * MIB) / 500))),
     'messages and tools': {
       model,
       messages: Array.from({ length: 2000 }, (_, i) => ({ role: 'user', content: `turn ${i}` })),

@@ -1,7 +1,8 @@
 /** A gateway below a path: behind a real nginx that keeps the path, and behind one that strips it. */
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { tidyUrl } from '../../src/server/front.ts'
-import { freePorts, hasNginx, NO_NGINX, startNginx } from '../_nginx.ts'
+import { hasNginx, NO_NGINX, startNginx } from '../_nginx.ts'
+import { freePort } from '../_ports.ts'
 import { createTestGateway, hello, MOCK_CONFIG, send } from '../_setup.ts'
 
 const TOKEN = 'token-of-the-first-admin'
@@ -21,7 +22,7 @@ it('a target loses the path once, at the border of a segment', () => {
 describe.each(['keeps', 'strips'])('behind nginx that %s the path', (way) => {
   it('clients, the admin API, the pages and the probes work', async (context) => {
     if (!hasNginx) context.skip(NO_NGINX)
-    const [port] = await freePorts(1)
+    const port = await freePort()
     const publicUrl = `http://127.0.0.1:${port}${BASE}`
     const gateway = await createTestGateway({
       ...MOCK_CONFIG,

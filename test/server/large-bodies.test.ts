@@ -1,4 +1,4 @@
-/** Large requests that clients send reach the vendor, however they are encoded. `npm run torture -- bodies` sends all of them. */
+/** Large requests that clients send reach the vendor, however they are encoded. `npm run torture -- bodies` sends those that are as large as may be. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createTestGateway, type TestGateway } from '../_setup.ts'
 import { json, startUpstream, type FakeUpstream } from '../upstream.ts'
@@ -8,7 +8,7 @@ const completion = {
   choices: [{ index: 0, message: { role: 'assistant', content: 'Hello.' }, finish_reason: 'stop' }],
   usage: { prompt_tokens: 3, completion_tokens: 2 },
 }
-const bodies = ordinaryBodies('acme/large')
+const bodies = ordinaryBodies('acme/large', 8)
 
 let vendor: FakeUpstream
 let t: TestGateway

@@ -12,7 +12,7 @@ let gateway: TestGateway
 beforeAll(async () => {
   gateway = await createTestGateway({
     ...MOCK_CONFIG,
-    admin: { token: TOKEN, members: { keys: 2 } },
+    admin: { token: TOKEN, members: { keys: 2 }, contact: 'ops@example.com' },
   })
   await gateway.newAccount('other', '5')
 })
@@ -46,6 +46,118 @@ async function signedIn(account: string, name: string, more = {}) {
     })
   return { id, ask, cookie }
 }
+
+describe('the holder of a key', () => {
+  const signIn = (key: string, more = {}) =>
+    gateway.ask('POST', '/me/api/session', { key: null, headers: PAGE, body: { key, ...more } })
+  const holding = (answer: Awaited<ReturnType<typeof signIn>>) => {
+    expect(answer.status, answer.text).toBe(200)
+    const set = answer.headers['set-cookie']![0]!
+    const cookie = set.split(';')[0]!
+    const ask = (method: string, path: string, body?: object) =>
+      gateway.ask(method, `/me/api${path}`, { key: null, headers: { ...PAGE, cookie }, body })
+    return { set, ask }
+  }
+
+  it('signs in with its secret, sees and plays this key alone, and changes nothing', async () => {
+    await gateway.newAccount('held', '5')
+    const [own, other] = [
+      await gateway.newKey({ account: 'held', name: 'own' }),
+      await gateway.newKey({ account: 'held', name: 'other' }),
+    ]
+    const call = await gateway.chat(hello, { key: other.secret })
+    await gateway.chat(hello, { key: own.secret })
+    const { set, ask } = holding(await signIn(own.secret))
+    expect(set).toMatch(/^sluice_me=session\.\w{46}; /)
+    expect(set).not.toMatch(/max-age/i)
+    expect(holding(await signIn(own.secret, { keep: true })).set).toMatch(/max-age/i)
+    const session = await ask('GET', '/session')
+    expect(session.json.data).toMatchObject({
+      key_id: own.id,
+      member_id: null,
+      how: 'key',
+      places: [],
+    })
+    expect(session.text).not.toContain(own.secret)
+    const place = (await ask('GET', '/place')).json.data
+    expect(place).toMatchObject({ account_id: 'held', manages: false, contact: 'ops@example.com' })
+    expect(place.limits.length).toBeGreaterThan(0)
+    expect((await ask('GET', '/keys')).json.data.map((one: any) => one.id)).toEqual([own.id])
+    expect((await ask('GET', '/models')).json.data.length).toBeGreaterThan(0)
+    await eventually(async () => expect((await ask('GET', '/requests')).json.data).toHaveLength(1))
+    expect((await ask('GET', `/requests/${String(call.headers['x-request-id'])}`)).status).toBe(404)
+    const played = await ask('POST', `/keys/${own.id}/play`, {})
+    expect((await gateway.chat(hello, { key: played.json.data.token })).status).toBe(200)
+    const refused = new Set<string>()
+    for (const [path, methods] of Object.entries(ME_ROUTES)) {
+      for (const method of Object.keys(methods)) {
+        const id = path.startsWith('/keys') ? other.id : 'x'
+        const body = method === 'GET' || method === 'DELETE' ? undefined : {}
+        const { status } = await ask(method, path.replace(':id', id), body)
+        if (path.startsWith('/keys/')) expect([403, 404], `${method} ${path}`).toContain(status)
+        if (status === 403) refused.add(`${method} ${path}`)
+      }
+    }
+    expect([...refused]).toEqual(
+      expect.arrayContaining([
+        'POST /keys',
+        'PATCH /keys/:id',
+        'DELETE /keys/:id',
+        'POST /keys/:id/rotate',
+        'GET /members',
+        'POST /members',
+      ]),
+    )
+    expect((await ask('POST', '/session', { member: 'mem_x' })).status).toBe(404)
+    const audit = (await admin('GET', `/audit?actor=key:${own.id}`)).json.data
+    expect(audit.map((one: any) => one.action)).toEqual(
+      expect.arrayContaining(['session.create', 'key.play']),
+    )
+  })
+
+  it('is signed out with the secret, and when the key is disabled', async () => {
+    const { id, secret } = await gateway.newKey({ account: 'held', name: 'short' })
+    const { ask } = holding(await signIn(secret))
+    expect((await ask('GET', '/place')).status).toBe(200)
+    await admin('PATCH', `/keys/${id}`, { disabled: true })
+    expect((await ask('GET', '/place')).status).toBe(401)
+    await admin('PATCH', `/keys/${id}`, { disabled: false })
+    expect((await ask('GET', '/place')).status).toBe(200)
+    await admin('POST', `/keys/${id}/rotate`, { overlap: 0 })
+    expect((await ask('GET', '/place')).status).toBe(401)
+    expect((await signIn(secret)).status).toBe(401)
+  })
+
+  it('reads of the last call without an answer, until its model answers again', async () => {
+    const { id, secret } = await gateway.newKey({ account: 'held', name: 'stopped' })
+    const { ask } = holding(await signIn(secret))
+    const last = async () => (await ask('GET', '/place')).json.data.last_unanswered
+    expect(await last()).toBeNull()
+    await admin('PATCH', `/keys/${id}`, { models: ['mock/none'] })
+    const refused = await gateway.chat(hello, { key: secret })
+    expect(refused.status).toBeGreaterThanOrEqual(400)
+    await eventually(async () => expect(await last()).not.toBeNull())
+    expect(await last()).toMatchObject({
+      end: 'rejected',
+      code: refused.json.error.code,
+      message: refused.json.error.message,
+    })
+    await admin('PATCH', `/keys/${id}`, { models: null })
+    expect((await gateway.chat(hello, { key: secret })).status).toBe(200)
+    await eventually(async () => expect(await last()).toBeNull())
+  })
+
+  it('cannot guess: after ten wrong secrets of an address others are 429, and the right one passes', async () => {
+    await using own = await createTestGateway({ ...MOCK_CONFIG, admin: { token: TOKEN } })
+    const signIn = (key: string) =>
+      own.ask('POST', '/me/api/session', { key: null, headers: PAGE, body: { key } })
+    const statuses: number[] = []
+    for (let i = 0; i < 14; i++) statuses.push((await signIn(`sk-sluice-wrong-${i}`)).status)
+    expect(statuses.slice(-3)).toEqual([429, 429, 429])
+    expect(statuses[0]).toBe(401)
+    expect((await signIn(own.key.secret)).status).toBe(200)
+  })
+})
 
 describe('a member', () => {
   it('signs in by an invitation, once; a new link ends the one before', async () => {
@@ -115,6 +227,8 @@ describe('a member', () => {
       members: [foreign.id, 'mem_none', theirs],
       requests: [call.headers['x-request-id'] as string, 'req_none'],
       sessions: [session.id, 'ses_none'],
+      payments: ['pay_none'],
+      statements: ['S-2026-00001'],
     }
     for (const [path, methods] of Object.entries(ME_ROUTES)) {
       if (!path.includes(':id')) continue

@@ -4,6 +4,7 @@ import zlib from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tidyUrl } from '../../src/server/front.ts'
 import { listen } from '../../src/server/server.ts'
+import { gated } from '../_plugin.ts'
 import { MOCK_CONFIG, createTestGateway, eventsOf, hello, type TestGateway } from '../_setup.ts'
 
 let t: TestGateway
@@ -55,6 +56,7 @@ describe('paths', () => {
     ],
     ['/v1/%6Dodels', /^No route GET \/v1\/%6Dodels\./],
     ['/v1%2Fmodels', /^No route GET \/v1%2Fmodels\./],
+    ['/v1/files', /sluicegate docs tasks\/not-here/],
     ['/v2/models', /Did you mean GET \/v1\/models\?/],
     ['/V1/models', /Did you mean GET \/v1\/models\?/],
     [
@@ -357,28 +359,15 @@ describe('bodies', () => {
 
 describe('going down', () => {
   it('lets running streams finish, refuses new calls, and then stops', async () => {
-    const own = await createTestGateway({
-      ...MOCK_CONFIG,
-      models: {
-        ...MOCK_CONFIG.models,
-        'mock/slow': {
-          ...MOCK_CONFIG.models['mock/echo'],
-          deployments: [{ provider: 'mock', model: 'echo', options: { paceMs: 40 } }],
-        },
-      },
-    })
-    const words = Array.from({ length: 10 }, (_, i) => `word${i}`).join(' ')
-    const running = own.chat({
-      ...hello,
-      model: 'mock/slow',
-      stream: true,
-      messages: [{ role: 'user', content: words }],
-    })
+    const { promise: told, resolve: goOn } = Promise.withResolvers<void>()
+    const own = await createTestGateway({ ...MOCK_CONFIG, providers: gated(told) })
+    const running = own.chat({ ...hello, stream: true })
     await expect.poll(() => own.gateway.running.size).toBe(1)
     const closing = own.close(30)
+    goOn()
     const { text } = await running
     const said = eventsOf(text).map((chunk) => chunk.choices?.[0]?.delta?.content ?? '')
-    expect(said.join('')).toBe(words)
+    expect(said.join('')).toBe('Well.')
     expect(text).toMatch(/\[DONE\]\n\n$/)
     await closing
     await expect(own.chat(hello)).rejects.toThrow(/ECONNREFUSED/)

@@ -1,6 +1,6 @@
 /** The port with a certificate: calls, streams, probes, and a certificate that is renewed while streams run. */
 import { createServer, type ServerResponse } from 'node:http'
-import { createServer as createTcpServer, type AddressInfo } from 'node:net'
+import { type AddressInfo } from 'node:net'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
@@ -11,6 +11,7 @@ import { health } from '../../src/cli/health.ts'
 import { listen } from '../../src/server/server.ts'
 import { makeCertificate } from '../_certificate.ts'
 import { folder } from '../_folder.ts'
+import { freePort } from '../_ports.ts'
 import { createTestGateway } from '../_setup.ts'
 import { eventually } from '../_wait.ts'
 
@@ -135,12 +136,4 @@ function serialOf(url: string): Promise<string> {
     )
     socket.on('error', reject)
   })
-}
-
-async function freePort(): Promise<number> {
-  const server = createTcpServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }

@@ -34,7 +34,7 @@ export interface SinksInit {
   readonly without: readonly number[]
 }
 
-/** Longer than a sink has for a batch: its own signal ends a request. */
+/** A time longer than a sink has for a batch: its own signal ends a request. */
 const REQUEST_MS = 30_000
 const CONNECTIONS = 16
 

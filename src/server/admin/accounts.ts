@@ -23,8 +23,9 @@ import {
   needs,
 } from './route.ts'
 import { InvalidRequest, NotFound } from '../../errors/errors.ts'
-import { usdJson } from '../../money/money.ts'
+import { parsePico, usdJson } from '../../money/money.ts'
 import { accountNotices } from '../../gateway/notices.ts'
+import { accountAlerts } from './incidents.ts'
 import { limitsOf } from './limits.ts'
 import { zoneOf } from '../../accounts/limits.ts'
 import { ruleOf } from '../../state/ledger/zone.ts'
@@ -51,7 +52,7 @@ async function createAccount(request: AdminRequest): Promise<Answer> {
   const made = wanted.id === undefined ? idFromKey(request, 'accounts', '') : undefined
   const existing = made === undefined ? undefined : await accounts.account(made)
   if (existing) {
-    const data = await wholeAccount(request.runtime, existing)
+    const data = await wholeAccount(request, existing)
     return { status: 200, headers: REPLAYED, body: { data: { ...data, duplicate: true } } }
   }
   const account = await accounts.createAccount(
@@ -64,11 +65,12 @@ async function createAccount(request: AdminRequest): Promise<Answer> {
     object: `account:${id}`,
     after: { id, name },
   })
-  return { status: 201, body: { data: await wholeAccount(request.runtime, account) } }
+  return { status: 201, body: { data: await wholeAccount(request, account) } }
 }
 
-async function showAccount({ runtime, id }: AdminRequest): Promise<Answer> {
-  return { body: { data: await wholeAccount(runtime, await accountOf(runtime, id)) } }
+async function showAccount(request: AdminRequest): Promise<Answer> {
+  const account = await accountOf(request.runtime, request.id)
+  return { body: { data: await wholeAccount(request, account) } }
 }
 
 /** Changes an account. Each member of the change needs its own right. */
@@ -83,7 +85,7 @@ async function changeAccount(request: AdminRequest): Promise<Answer> {
   checkPriceList(catalog, settings.price_list)
   const change = withIds(catalog, toAccountChange({ name, disabled, ...settings }))
   let before: Account | undefined
-  const view = (account: Account) => wholeAccount(request.runtime, account, before)
+  const view = (account: Account) => wholeAccount(request, account, before)
   return changing(request, { ...ofAccounts(request), view }, 'update', async (condition) => {
     const replaced = (former: Account) => {
       before = former
@@ -133,17 +135,17 @@ function showAnswers({ runtime: { answers } }: AdminRequest): Answer {
   return { body: { data: { driver, state, since_start } } }
 }
 
-const ofAccounts = ({ runtime }: AdminRequest) => ({
+const ofAccounts = (request: AdminRequest) => ({
   kind: 'account',
   settings: audited(accountSettings),
-  view: (account: Account) => wholeAccount(runtime, account),
+  view: (account: Account) => wholeAccount(request, account),
 })
 
 /** @param before the account before a change */
-async function wholeAccount(runtime: Runtime, account: Account, before?: Account) {
+async function wholeAccount({ runtime, actor }: AdminRequest, account: Account, before?: Account) {
   const { ledger, accounts, config } = runtime
-  const zone = ruleOf(zoneOf(account, config.defaults))
-  const [totals] = await ledger.balances([account.id], () => zone)
+  const zone = zoneOf(account, config.defaults)
+  const [totals] = await ledger.balances([account.id], () => ruleOf(zone))
   const keys = await accounts.listKeys(account.id)
   const limit_status = await limitsOf(runtime, { account })
   return accountView(
@@ -151,9 +153,15 @@ async function wholeAccount(runtime: Runtime, account: Account, before?: Account
     totals!,
     {},
     {
+      effective_time_zone: zone ?? 'UTC',
+      effective_alert_below_usd: usdJson(
+        account.alertBelow === undefined ? config.alerts.balance : parsePico(account.alertBelow),
+      ),
       limit_status,
       warnings: accountNotices(runtime, account, { status: limit_status, before }),
       credit: creditView(await ledger.credit(account.id)),
+      alerts: await accountAlerts(runtime, account.id),
+      ...(actor.rights.has('money') && { billing: account.billing ?? null }),
       keys: keys.map(({ id }) => id),
       key_count: keys.filter(({ archivedAt }) => archivedAt === undefined).length,
     },

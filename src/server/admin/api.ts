@@ -14,7 +14,9 @@ import { bookingRoutes } from './bookings.ts'
 import { auditRoutes } from './audit.ts'
 import { keyRoutes } from './keys.ts'
 import { limitRoutes } from './limits.ts'
+import { statementRoutes } from './statements.ts'
 import { teamRoutes } from './teams.ts'
+import { journalRoutes } from './journal.ts'
 import { ledgerRoutes } from './ledger.ts'
 import { listRoutes } from './lists.ts'
 import { gatewayRoutes } from './gateways.ts'
@@ -26,12 +28,13 @@ import { memberRoutes } from './members.ts'
 import { peopleRoutes } from './people.ts'
 import { policyRoutes } from './policies.ts'
 import { eventRoutes } from './events.ts'
+import { paymentRoutes } from './payments.ts'
 import { overviewRoutes } from './overview.ts'
 import { requestRoutes } from './requests.ts'
 import { type Routes, needs } from './route.ts'
 import { vendorTestRoutes } from './vendor-tests.ts'
 import { usageRoutes } from './usage.ts'
-import { outboxView } from './views.ts'
+import { conditionView } from './views.ts'
 import type { Status } from './resources/gateway.ts'
 import { moment } from './resources/settings.ts'
 
@@ -39,23 +42,22 @@ import { moment } from './resources/settings.ts'
 const SHOWN_CALLS = 100
 
 function statusView(gateway: Gateway): Status {
-  const { runtime, startedAt, version, running } = gateway
+  const { startedAt, version, running } = gateway
   const now = Date.now()
   return {
     version,
     node: process.versions.node,
     started_at: moment(startedAt),
     uptime_seconds: Math.floor((now - startedAt) / 1000),
-    state: runtime.config.state.driver,
-    ledger: outboxView(gateway),
+    ...conditionView(gateway),
     memory_bytes: process.memoryUsage.rss(),
-    alerts: runtime.alerts.active.map(({ kind, message }) => ({ kind, message })),
     running: running.size,
     calls: [...running].slice(0, SHOWN_CALLS).map(({ id, path, made, elapsedMs }) => ({
       request_id: id,
       path,
       account_id: made.admission?.account.id ?? null,
-      key_id: made.admission?.key.id ?? null,
+      // A question of a guard, or a test of a model, has no key.
+      key_id: (made.admission?.key as { id: string } | undefined)?.id ?? null,
       model: made.target?.model.id ?? null,
       seconds: elapsedMs / 1000,
     })),
@@ -132,8 +134,10 @@ export const ADMIN_ROUTES: Routes = {
   ...bookingRoutes,
   ...usageRoutes,
   ...ledgerRoutes,
+  ...journalRoutes,
   ...keyRoutes,
   ...teamRoutes,
+  ...statementRoutes,
   ...limitRoutes,
   ...overviewRoutes,
   ...auditRoutes,
@@ -145,6 +149,7 @@ export const ADMIN_ROUTES: Routes = {
   ...modelImportRoutes,
   ...managedRoutes,
   ...memberRoutes,
+  ...paymentRoutes,
   ...peopleRoutes,
   ...policyRoutes,
   ...requestRoutes,

@@ -6,7 +6,7 @@ import type { AuditFilter } from '../../state/audit.ts'
 import type { Actor } from '../../access/actors.ts'
 import { checkParameters, readLimit, readMoment, wantsCsv } from '../../errors/query.ts'
 import { csvResponse } from './csv.ts'
-import type { LimitMembers } from './resources/limit.ts'
+import { otherLimits, shownLimits, type LimitMembers } from './resources/limit.ts'
 import {
   CHANGE_COLUMNS,
   changeList,
@@ -142,7 +142,7 @@ function isPlain(value: unknown): value is object {
 /** Settings for the audit log: limits of the simple form are members of their own there, so the list has the others alone. */
 export const audited =
   <Item extends LimitMembers>(settings: (item: Item) => object) =>
-  (item: Item) => ({ ...settings(item), limits: item.limits })
+  (item: Item) => ({ ...settings(item), limits: shownLimits({ limits: otherLimits(item) }) })
 
 /** How objects of one kind are recorded and shown. */
 interface Changing<Item extends RevisionChanged['current']> {

@@ -260,7 +260,7 @@ function isSame(one: string, other: string): boolean {
 }
 
 /** Counts failures of the last minute, by address and in all. */
-class GuessLimit {
+export class GuessLimit {
   /** Failures, oldest first; at most as many as are allowed in all. */
   #failures: { readonly address: string; readonly at: number }[] = []
 
@@ -268,7 +268,7 @@ class GuessLimit {
   check(address: string): void {
     const waitMs = this.#waitMs(address)
     if (waitMs > 0) {
-      throw new TooManyRequests('rate_limited', 'Too many wrong admin tokens.', waitMs)
+      throw new TooManyRequests('rate_limited', 'Too many wrong tokens.', waitMs)
     }
   }
 

@@ -12,6 +12,7 @@ import {
   Unavailable,
 } from '../../errors/errors.ts'
 import { formatPico, parsePico, usdJson, type Pico } from '../../money/money.ts'
+import { momentIn } from '../../state/ledger/zone.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { note } from './audit.ts'
 import { adjustment, credits, refund } from './resources/account.ts'
@@ -92,19 +93,27 @@ async function refundCall(request: AdminRequest): Promise<Answer> {
   const { account, row } = charge
   const amount = usd === undefined ? row.cost : parsePico(usd)
   checkRefund(row.cost, amount)
-  const { endpoint, model, deployment, tag, user, vendor } = row.usage!
+  const { endpoint, model, deployment, outcome, tag, user, team, vendor } = row.usage!
+  const { timeZone } = (await runtime.accounts.account(account)) ?? {}
+  const zone = timeZone ?? runtime.config.defaults.timeZone
   const call = {
     key: row.key ?? '',
     model,
     endpoint,
+    outcome,
     known: vendor !== undefined,
+    day: momentIn(zone, Date.now()).slice(0, 10).replaceAll('-', ''),
+    ...(team !== undefined && { team }),
     ...(deployment !== undefined && { deployment }),
     ...(tag !== undefined && { tag }),
     ...(user !== undefined && { user }),
   }
   const booking = { account, kind: 'refund', amount, reference: id, note: reason } as const
   const actor = request.actor.id
-  return book(request, { ...booking, actor, facts: { call } }, async () => ({ request_id: id }))
+  const booked = { ...booking, actor, facts: { call } }
+  const answer = await book(request, booked, async () => ({ request_id: id }))
+  if (answer.status === 201) runtime.metrics.calls.refunded(endpoint, model, amount)
+  return answer
 }
 
 /** @throws NotPossible for a call that was free, or whose cost is less */

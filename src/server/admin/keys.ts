@@ -153,7 +153,7 @@ async function wholeKey(runtime: Runtime, key: Key, act?: Act) {
   return {
     ...keyView(key, spend, {}),
     limit_status,
-    left: await leftOf(ledger, key.account, limit_status),
+    left: await leftOf(ledger, account, limit_status),
     time_zone: zone ?? 'UTC',
     warnings: await keyNotices(runtime, { key, team, account }, { status: limit_status, act }),
   }

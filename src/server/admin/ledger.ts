@@ -107,7 +107,7 @@ function filterIn(query: URLSearchParams): (row: LedgerRow) => boolean {
 }
 
 async function stateOf({ ledger, usage }: AdminRequest['runtime']): Promise<Answer> {
-  const { id = null, schema, engine, doubt, bytes } = await ledger.state()
+  const { id = null, schema, engine, doubt, bytes, freeBytes, rows } = await ledger.state()
   const shown = doubt && {
     kind: doubt.kind,
     known: { id: doubt.known.id, at: moment(doubt.known.at) },
@@ -118,8 +118,38 @@ async function stateOf({ ledger, usage }: AdminRequest['runtime']): Promise<Answ
     message: ledger.health().doubt ?? null,
   }
   const missing = doubt ? await missingIn(usage) : []
-  return { body: { data: { id, schema, engine, bytes, doubt: shown ?? null, missing } } }
+  const size = {
+    bytes,
+    free_bytes: freeBytes ?? null,
+    rows,
+    growth_bytes: usage && rows > 0 ? Math.round((bytes / rows) * (await callsOfDay(usage))) : null,
+  }
+  return { body: { data: { id, schema, engine, ...size, doubt: shown ?? null, missing } } }
 }
+
+/** Calls that were booked in the last 24 hours. */
+async function callsOfDay(usage: NonNullable<AdminRequest['runtime']['usage']>): Promise<number> {
+  const to = Date.now()
+  const { result } = await usage.ask('usage', {
+    queries: [
+      {
+        from: to - DAY_MS,
+        to,
+        rollup: 'hour',
+        group: [],
+        filters: {},
+        metric: 'calls',
+        top: 1,
+        of: 'settled',
+        isOneSpan: true,
+      },
+    ],
+  })
+  const [answer] = result
+  return answer && 'totals' in answer ? answer.totals.calls : 0
+}
+
+const DAY_MS = 86_400_000
 
 /** What this gateway's index of usage has, and the ledger has not. */
 async function missingIn(usage: AdminRequest['runtime']['usage']) {

@@ -1,8 +1,7 @@
 /** The limits of keys, teams and accounts: their use, a higher value for a while, and a count that begins anew. */
 import { randomUUID } from 'node:crypto'
-import { limitName, limitStatus, shownValue, zoneOf, type Chain } from '../../accounts/limits.ts'
-import type { Account, Key, Team } from '../../accounts/stored.ts'
-import { InvalidRequest, NotFound } from '../../errors/errors.ts'
+import { limitOf, limitStatus, shownValue, zoneOf, type Chain } from '../../accounts/limits.ts'
+import { InvalidRequest } from '../../errors/errors.ts'
 import { isMoment } from '../../errors/moments.ts'
 import { formatPico } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
@@ -10,7 +9,7 @@ import { ACCOUNT, teamKey } from '../../state/ledger/ledger.ts'
 import { kindOf } from '../../state/ledger/limit-list.ts'
 import { ruleOf } from '../../state/ledger/zone.ts'
 import { note } from './audit.ts'
-import { limitsIn, raiseBody, resetBody } from './resources/limit.ts'
+import { raiseBody, resetBody } from './resources/limit.ts'
 import {
   accountOf,
   bodyOf,
@@ -57,23 +56,10 @@ async function showLimits({ runtime, id }: AdminRequest, kind: Kind): Promise<An
   return { body: { data: await limitsOf(runtime, await chainOf(runtime, kind, id)) } }
 }
 
-/** @throws NotFound for an absent limit, InvalidRequest for one that is not counted */
-function checkLimit(one: Key | Team | Account, { name }: AdminRequest): void {
-  const names = limitsIn(one).map(limitName)
-  if (!names.includes(name)) {
-    const has = names.length === 0 ? 'It has none.' : `It has: ${names.join(', ')}.`
-    throw new NotFound('not_found', `${one.id} has no limit ${JSON.stringify(name)}. ${has}`)
-  }
-  if (name !== 'rpm' && name !== 'concurrency') return
-  const message = `${name} without models is neither raised nor reset: change its value.`
-  throw new InvalidRequest('unsupported_value', message, { param: 'name' })
-}
-
 async function raise(request: AdminRequest, kind: Kind): Promise<Answer> {
   const { runtime, id, name } = request
   const chain = await chainOf(runtime, kind, id)
-  const one = chain[kind]!
-  checkLimit(one, request)
+  const before = limitOf(chain[kind]!, name)
   const { value, until, reason } = read(raiseBody, await bodyOf(request))
   if (until != null && !isMoment(until)) {
     const message = `Invalid 'until': expected a moment such as "2027-01-31T00:00:00Z".`
@@ -90,8 +76,8 @@ async function raise(request: AdminRequest, kind: Kind): Promise<Answer> {
   await note(request, {
     action: 'limit.raise',
     object: `${kind}:${id}`,
-    before: { [name]: one.raises?.[name] },
-    after: { [name]: changed.raises?.[name], reason },
+    before: { [name]: before.raised },
+    after: { [name]: limitOf(changed, name).raised, reason },
   })
   return { body: { data: await limitsOf(runtime, { ...chain, [kind]: changed }) } }
 }
@@ -99,7 +85,7 @@ async function raise(request: AdminRequest, kind: Kind): Promise<Answer> {
 async function reset(request: AdminRequest, kind: Kind): Promise<Answer> {
   const { runtime, id, name } = request
   const chain = await chainOf(runtime, kind, id)
-  checkLimit(chain[kind]!, request)
+  limitOf(chain[kind]!, name)
   const { reason, reference } = read(resetBody, await bodyOf(request))
   const owner = kind === 'key' ? id : kind === 'team' ? teamKey(id) : ACCOUNT
   const done = await runtime.ledger.reset({

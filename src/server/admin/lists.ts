@@ -6,6 +6,7 @@ import type { ListedMoney } from '../../accounts/listed-money.ts'
 import { checkParameters, readLimit, wantsCsv, wrongQuery } from '../../errors/query.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { keyNotices } from '../../gateway/notices.ts'
+import type { Model } from '../../models/catalog.ts'
 import type { Pico } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { csvResponse } from './csv.ts'
@@ -20,6 +21,7 @@ import {
   needs,
 } from './route.ts'
 import { lastUsed, lastUsedAt } from './views.ts'
+import { providerNames } from './models.ts'
 import type { Found } from './resources/overview.ts'
 
 export const listRoutes: Routes = {
@@ -27,7 +29,7 @@ export const listRoutes: Routes = {
   '/search': { GET: needs('read', search) },
 }
 
-const COMMON = ['limit', 'after', 'sort', 'q', 'state', 'format']
+export const COMMON = ['limit', 'after', 'sort', 'q', 'state', 'format']
 const ACCOUNT_PARAMETERS = new Set(COMMON)
 const KEY_PARAMETERS = new Set([...COMMON, 'account', 'team', 'policy'])
 const ACCOUNT_STATES = ['active', 'disabled', 'archived']
@@ -169,7 +171,7 @@ async function ownersOf({ accounts }: Runtime, keys: readonly Key[]) {
 }
 
 /** The states that a list shows; without a filter all but archived ones. */
-function readStates(query: URLSearchParams, names: readonly string[]): ReadonlySet<string> {
+export function readStates(query: URLSearchParams, names: readonly string[]): ReadonlySet<string> {
   const states = query.getAll('state').flatMap((text) => text.split(','))
   const unknown = states.find((state) => !names.includes(state))
   if (unknown !== undefined) throw wrongQuery('state', `one of ${names.join(', ')}`)
@@ -183,6 +185,9 @@ function readPolicies(query: URLSearchParams): boolean | undefined {
   throw wrongQuery('policy', 'any or none')
 }
 
+/** Members by which lists are searched and sorted. */
+type Listed = Pick<ListedAccount, 'id' | 'name' | 'createdAt' | 'texts'>
+
 interface List<Item> {
   /** Part of the name of a file. */
   readonly name: string
@@ -195,20 +200,23 @@ interface List<Item> {
     Record<string, (all: readonly Item[]) => Promise<readonly (Pico | number)[]>>
   >
   readonly rowsOf: (some: readonly Item[]) => Promise<object[]>
+  /** Most of a page without `?limit=`, if not the usual ones. */
+  readonly most?: number
 }
 
 /** Members by which every list can be sorted, beside sums. */
-const MEMBERS: Readonly<Record<string, (item: ListedAccount | ListedKey) => string | number>> = {
+const MEMBERS: Readonly<Record<string, (item: Listed) => string | number>> = {
   name: ({ name }) => name.toLowerCase(),
   created_at: ({ createdAt }) => createdAt,
 }
 
-async function answerOf<Item extends ListedAccount | ListedKey>(
+export async function answerOf<Item extends Listed>(
   { query }: AdminRequest,
-  { name, columns, all, isListed, sums, rowsOf }: List<Item>,
+  { name, columns, all, isListed, sums, rowsOf, most }: List<Item>,
 ): Promise<Answer | Response> {
   const isCsv = wantsCsv(query)
-  const limit = readLimit(query.get('limit'))
+  const given = query.get('limit')
+  const limit = given === null && most !== undefined ? most : readLimit(given)
   const items = [...all.values()]
   const { valueOf, descending } = await orderOf(query, items, sums)
   const rank = (item: Item, place: number): Ranked<Item> => ({
@@ -224,10 +232,12 @@ async function answerOf<Item extends ListedAccount | ListedKey>(
   if (after !== null && !last) throw notInList()
   const begin = last && rank(last, items.indexOf(last))
   const wanted = query.get('q')?.trim().toLowerCase()
+  let total = 0
   const listed = function* () {
     for (const [place, item] of items.entries()) {
       if (wanted && !item.texts.includes(wanted)) continue
       if (!isListed(item)) continue
+      total++
       const ranked = rank(item, place)
       if (!begin || compare(ranked, begin) > 0) yield ranked
     }
@@ -237,16 +247,16 @@ async function answerOf<Item extends ListedAccount | ListedKey>(
   const listedItems = first(limit + 1)
   const page = listedItems.slice(0, limit)
   const next = listedItems.length > limit ? page.at(-1)!.id : null
-  return { body: { data: await rowsOf(page), next } }
+  return { body: { data: await rowsOf(page), next, total } }
 }
 
-/** The order of `?sort=`; by default that of creation. */
-async function orderOf<Item extends ListedAccount | ListedKey>(
+/** The order of `?sort=`; by default the newest first. */
+async function orderOf<Item extends Listed>(
   query: URLSearchParams,
   items: readonly Item[],
   sums: List<Item>['sums'],
 ) {
-  const sort = query.get('sort') ?? 'created_at'
+  const sort = query.get('sort') ?? '-created_at'
   const name = sort.replace(/^-/, '')
   const names = [...Object.keys(MEMBERS), ...Object.keys(sums)]
   if (!names.includes(name)) {
@@ -264,7 +274,7 @@ interface Ranked<Item> {
   readonly place: number
 }
 
-function compareRanks<Item extends ListedAccount | ListedKey>(a: Ranked<Item>, b: Ranked<Item>) {
+function compareRanks<Item extends Listed>(a: Ranked<Item>, b: Ranked<Item>) {
   if (a.value !== b.value) return a.value < b.value ? -1 : 1
   return a.item.createdAt - b.item.createdAt || a.place - b.place
 }
@@ -296,18 +306,30 @@ async function* inBatches<Item>(
   }
 }
 
-// Search for accounts, keys and models by a part of a name or id.
+// Search for accounts, keys, vendors and models by a part of a name or id.
 
-const PARAMETERS = new Set(['q', 'kind', 'sha256'])
-const KINDS: ReadonlySet<string> = new Set(['account', 'key', 'model'])
+const PARAMETERS = new Set(['q', 'kind', 'sha256', 'account'])
+const KINDS: ReadonlySet<string> = new Set([
+  'account',
+  'key',
+  'model',
+  'team',
+  'deployment',
+  'vendor',
+  'user',
+])
+const KIND_NAMES = 'account, key, model, team, deployment, vendor or user'
 /** Most results of each kind. */
 const MOST = 8
 
-/** Searches; an exact id comes first. @throws InvalidRequest without a text or a hash, and for an unknown kind */
-async function search({ runtime, query }: AdminRequest): Promise<Answer> {
+/**
+ * Searches; an exact id comes first. With a kind and no text the newest of that kind.
+ * @throws InvalidRequest without a text, a hash or a kind, and for an unknown kind
+ */
+async function search({ gateway, runtime, query }: AdminRequest): Promise<Answer> {
   checkParameters(query, PARAMETERS)
   const kind = query.get('kind')
-  if (kind !== null && !KINDS.has(kind)) throw wrongQuery('kind', 'account, key or model')
+  if (kind !== null && !KINDS.has(kind)) throw wrongQuery('kind', KIND_NAMES)
   const { accounts, keys } = await runtime.accounts.directory.view()
   const sha256 = query.get('sha256')
   if (sha256 !== null) {
@@ -317,22 +339,63 @@ async function search({ runtime, query }: AdminRequest): Promise<Answer> {
     return { body: { data: key ? [{ ...foundOf('key', key), start: known!.key.start }] : [] } }
   }
   const wanted = query.get('q')?.trim().toLowerCase() ?? ''
-  if (wanted === '') throw wrongQuery('q', 'part of a name or id')
+  if (wanted === '' && kind === null) throw wrongQuery('q', 'part of a name or id')
   const is = (one: Found['kind']) => kind === null || kind === one
-  const withArchived = kind !== null
-  const models = is('model') ? runtime.catalog.at().all() : []
+  const withArchived = kind !== null && wanted !== ''
+  const catalog = runtime.catalog.at().all()
   const data: readonly Found[] = [
     ...(is('account') ? listed('account', accounts, wanted, withArchived) : []),
     ...(is('key') ? await withStarts(runtime, listed('key', keys, wanted, withArchived)) : []),
-    ...models
-      .filter(({ id, aliases }) =>
-        [id, ...aliases].some((name) => name.toLowerCase().includes(wanted)),
-      )
-      .slice(0, MOST)
-      .map(({ id }) => ({ kind: 'model' as const, id, name: id })),
+    ...(is('vendor') ? vendorsIn(gateway, wanted) : []),
+    ...(is('model') ? modelsIn(catalog, wanted) : []),
+    ...(kind === 'team' ? await teamsIn(runtime, query.get('account'), wanted) : []),
+    ...(kind === 'deployment' ? deploymentsIn(catalog, wanted) : []),
+    ...(is('user') && wanted !== '' ? await userOf(runtime, query.get('q')!.trim()) : []),
   ]
   const isExact = ({ id }: Found) => Number(id.toLowerCase() !== wanted)
   return { body: { data: data.toSorted((one, other) => isExact(one) - isExact(other)) } }
+}
+
+function vendorsIn(gateway: Gateway, wanted: string): Found[] {
+  const found = providerNames(gateway).filter((name) => name.toLowerCase().includes(wanted))
+  return found.slice(0, MOST).map((name) => ({ kind: 'vendor' as const, id: name, name }))
+}
+
+/** Models that are called so, and then those of a vendor that is. */
+function modelsIn(models: readonly Model[], wanted: string): Found[] {
+  const has = (names: readonly string[]) =>
+    names.some((name) => name.toLowerCase().includes(wanted))
+  const isCalledSo = ({ id, aliases }: Model) => has([id, ...aliases])
+  const others = models.filter(
+    (one) => !isCalledSo(one) && has(one.deployments.map(({ provider }) => provider)),
+  )
+  return [...models.filter(isCalledSo), ...others]
+    .slice(0, MOST)
+    .map(({ id }) => ({ kind: 'model' as const, id, name: id }))
+}
+
+function deploymentsIn(models: readonly Model[], wanted: string): Found[] {
+  const ids = new Set(models.flatMap(({ deployments }) => deployments.map(({ id }) => id)))
+  const found = [...ids].filter((id) => id.toLowerCase().includes(wanted)).slice(0, MOST)
+  return found.map((id) => ({ kind: 'deployment' as const, id, name: id }))
+}
+
+async function teamsIn(
+  { accounts }: Runtime,
+  account: string | null,
+  wanted: string,
+): Promise<Found[]> {
+  const teams = await accounts.listTeams(account ?? undefined)
+  return teams
+    .filter(({ id, name }) => `${id}\n${name}`.toLowerCase().includes(wanted))
+    .slice(-MOST)
+    .map(({ id, name }) => ({ kind: 'team' as const, id, name }))
+}
+
+/** An end user, by the whole name, where the request log has a call of theirs. */
+async function userOf({ requests }: Runtime, name: string): Promise<Found[]> {
+  const page = await requests?.list({ filters: { user: [name] }, limit: 1 }).catch(() => undefined)
+  return page && page.calls.length > 0 ? [{ kind: 'user', id: name, name }] : []
 }
 
 /** The keys with the beginnings of their secrets. */
@@ -341,12 +404,10 @@ async function withStarts({ accounts }: Runtime, found: readonly Found[]): Promi
   return found.map((one, i) => (keys[i] ? { ...one, start: keys[i].start } : one))
 }
 
-function foundOf(
-  kind: 'account' | 'key',
-  { id, name, archived, disabled }: ListedAccount | ListedKey,
-): Found {
+function foundOf(kind: 'account' | 'key', one: ListedAccount | ListedKey): Found {
+  const { id, name, archived, disabled } = one
   const state = archived ? 'archived' : disabled ? 'disabled' : 'active'
-  return { kind, id, name, state }
+  return { kind, id, name, state, ...('account' in one && { account: one.account }) }
 }
 
 function listed(
@@ -359,6 +420,10 @@ function listed(
   const exact = all.get(wanted)
   if (exact) matches.set(exact.id, foundOf(kind, exact))
   const others: Found[] = []
+  if (wanted === '') {
+    const newest = firstOf(all.values(), MOST, (one, other) => other.createdAt - one.createdAt)
+    return newest.filter(({ archived }) => !archived).map((one) => foundOf(kind, one))
+  }
   for (const one of all.values()) {
     if (matches.size >= MOST) break
     if ((one.archived && !withArchived) || !one.texts.includes(wanted)) continue

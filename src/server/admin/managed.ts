@@ -1,5 +1,4 @@
 /** The managed configuration in the admin API: entries, changes, history, export, and the key that seals their secrets. */
-import { stringifyYAML } from 'confbox/yaml'
 import {
   partsOf,
   SECTIONS,
@@ -9,10 +8,11 @@ import {
 } from '../../config/managed.ts'
 import { readJson } from '../../endpoints/shared/body.ts'
 import { ConfigError, GatewayError, NotPossible, toErrorBody } from '../../errors/errors.ts'
+import { toYaml } from '../../config/config.ts'
 import { checkParameters } from '../../errors/query.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { entryNotices } from '../../gateway/notices.ts'
-import { sealedNames, type ManagedEntry } from '../../gateway/managed-document.ts'
+import { entryIn, sealedNames, type ManagedEntry } from '../../gateway/managed-document.ts'
 import { EntriesChanged, type Applied, type Managed } from '../../gateway/managed.ts'
 import { manageablePlugins, withOption } from '../../gateway/manageable.ts'
 import { priceChanges } from '../../models/price-changes.ts'
@@ -20,6 +20,7 @@ import { note, revisionOf } from './audit.ts'
 import {
   managedChange,
   managedRevert,
+  managedUndo,
   type EntryAnswer,
   type ManagedAnswer,
   type PluginAnswer,
@@ -40,6 +41,7 @@ export const managedRoutes: Routes = {
   '/managed': { GET: needs('config', listEntries), POST: needs('config', changeEntries) },
   '/managed/history': { GET: needs('config', listHistory) },
   '/managed/revert': { POST: needs('config', revert) },
+  '/managed/undo': { POST: needs('config', undo) },
   '/managed/export': { GET: needs('config', exportEntries) },
   '/plugins': { GET: needs('config', listPlugins) },
   '/secret': { GET: needs('config', showSecret) },
@@ -87,6 +89,14 @@ async function revert(request: AdminRequest): Promise<Answer> {
   return applied(request, dryRun, async ({ managed }) => {
     const options = { by: request.actor.id, note: `revert to ${to}`, dryRun }
     return (await managed.revert(to, options)) ?? missing('revision', String(to))
+  })
+}
+
+async function undo(request: AdminRequest): Promise<Answer> {
+  const { revision, dry_run: dryRun } = read(managedUndo, await bodyOf(request))
+  return applied(request, dryRun, async ({ managed }) => {
+    const options = { by: request.actor.id, note: `undo of ${revision}`, dryRun }
+    return (await managed.undo(revision, options)) ?? missing('revision', String(revision))
   })
 }
 
@@ -146,21 +156,23 @@ interface Named {
 }
 
 function differences(before: readonly Named[], after: readonly Named[]) {
-  const former = new Map(before.map((model) => [model.id, JSON.stringify(shownModel(model))]))
+  const former = new Map(before.map((model) => [model.id, shownModel(model)]))
   const present = new Set(after.map(({ id }) => id))
   return {
     added: after.filter(({ id }) => !former.has(id)).map(({ id }) => id),
     removed: before.filter(({ id }) => !present.has(id)).map(({ id }) => id),
     changed: after
-      .filter((one) => former.has(one.id) && former.get(one.id) !== JSON.stringify(shownModel(one)))
+      .filter((one) => former.has(one.id) && former.get(one.id) !== shownModel(one))
       .map(({ id }) => id),
   }
 }
 
-/** What clients and operators see of a model. Compiled prices are big integers. */
-function shownModel(model: object): object {
+/** What clients and operators see of a model, as text that can be compared. What its vendors are paid is in big integers. */
+function shownModel(model: object): string {
   const { prices: _, priceChanges: __, listed: ___, ...shown } = model as Record<string, unknown>
-  return shown
+  return JSON.stringify(shown, (_name, value: unknown) =>
+    typeof value === 'bigint' ? String(value) : value,
+  )
 }
 
 async function listHistory({ gateway, query }: AdminRequest): Promise<Answer> {
@@ -217,11 +229,6 @@ function keysIn(sections: Sections<ManagedEntry>): EntryKey[] {
   return SECTIONS.flatMap((section) =>
     Object.keys(sections[section]).map((name) => `${section}/${name}` as const),
   )
-}
-
-function entryIn(sections: Sections<ManagedEntry>, key: EntryKey): ManagedEntry | undefined {
-  const [section, name] = partsOf(key)
-  return Object.hasOwn(sections[section], name) ? sections[section][name] : undefined
 }
 
 function entryView(gateway: Gateway, key: EntryKey, sections: Sections<ManagedEntry>): EntryAnswer {
@@ -310,8 +317,9 @@ function exportEntries({ gateway, query }: AdminRequest): Response {
     ...(sinks.length > 0 && { sinks }),
   }
   const head = variables.map((name) => `# set ${name}\n`).join('')
-  const body = Object.keys(config).length > 0 ? stringifyYAML(config) : '{}\n'
-  return new Response(head + body, { headers: { 'content-type': 'text/yaml; charset=utf-8' } })
+  return new Response(head + toYaml(config), {
+    headers: { 'content-type': 'text/yaml; charset=utf-8' },
+  })
 }
 
 /** A value whose texts mean the same in a file. */

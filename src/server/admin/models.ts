@@ -11,12 +11,17 @@ import { type ModelAnswer, type UnservedAnswer, deploymentView } from './resourc
 import { type Answer, type AdminRequest, type Routes, needs } from './route.ts'
 import { versionOf } from '../../money/prices.ts'
 import type { Routing } from '../../models/routing.ts'
-import { moment, second } from './resources/settings.ts'
+import { moment, momentOrNull, second } from './resources/settings.ts'
+import type { ProviderAnswer } from './resources/managed.ts'
+import type { Gateway } from '../../gateway/gateway.ts'
+import { manageableOf, optionOf } from '../../gateway/manageable.ts'
+import { maskedAddress } from '../../errors/issues.ts'
 
 export const modelRoutes: Routes = {
   '/models': { GET: needs('read', listModels) },
   '/models/unserved': { GET: needs('read', listUnserved) },
   '/models/:id': { GET: needs('read', showModel) },
+  '/providers': { GET: needs('read', listProviders) },
 }
 
 const PARAMETERS = new Set(['q', 'vendor', 'used', 'sort', 'limit', 'after'])
@@ -44,6 +49,83 @@ const SORTS: Readonly<Record<string, (model: Model, recent: Recent) => string | 
     cost_usd: (_, { cost }) => cost,
     checked_at: ({ priceSource }) => priceSource.checked_at ?? '',
   }
+
+/** Lists the vendors: those in force, and those that were set up and are left out. */
+async function listProviders({ gateway, query }: AdminRequest): Promise<Answer> {
+  checkParameters(query, new Set())
+  const { runtime, managed } = gateway
+  const { usage, routing, catalog } = runtime
+  const now = Date.now()
+  const from = now - DAY_MS
+  const lately =
+    usage &&
+    (await Promise.all([
+      callsOf(usage, { from, to: now, rollup: 'hour' }, 'deployment'),
+      usage.ask('failures', from),
+    ]).catch(unlessUnavailable))
+  const models = catalog.at().all()
+  const data = await Promise.all(
+    providerNames(gateway).map(async (name): Promise<ProviderAnswer> => {
+      const entry = managed.sections.providers[name]
+      const own = models.flatMap(({ id, deployments }) =>
+        deployments.filter((one) => one.provider === name).map((one) => ({ model: id, one })),
+      )
+      const ids = new Set(own.map(({ one }) => one.id))
+      const answered = own.flatMap(({ one }) => routing.healthOf(one).report().succeededAt ?? [])
+      return {
+        name,
+        ...(await wayTo(gateway, name)),
+        models: new Set(own.map(({ model }) => model)).size,
+        last_24h: lately
+          ? {
+              calls: [...ids].reduce((sum, id) => sum + (lately[0].get(id)?.calls ?? 0), 0),
+              failures: byClass(lately[1].filter(({ deployment }) => ids.has(deployment))),
+            }
+          : null,
+        last_success: momentOrNull(answered.length > 0 ? Math.max(...answered) : undefined),
+        changed: entry
+          ? { at: moment(entry.changed.at), by: entry.changed.by, revision: entry.revision }
+          : null,
+        left_out: managed.leftOut.get(`providers/${name}`) ?? null,
+      }
+    }),
+  )
+  return { body: { data, next: null } }
+}
+
+/** Vendors of the configuration, and those that are set up at run time. */
+export function providerNames({ loaded, managed }: Gateway): readonly string[] {
+  return Object.keys({ ...loaded.config.providers, ...managed.sections.providers })
+}
+
+/** The plugin of a vendor, its address and key, and where they are set. */
+async function wayTo({ loaded: { config, origins }, managed }: Gateway, name: string) {
+  const { use, options } =
+    config.providers[name] ?? (managed.sections.providers[name]!.value as ProviderEntry)
+  const { from, file, name: variable } = origins.of(['providers', name])
+  const plugin = typeof use === 'string' ? await manageableOf('providers', use) : undefined
+  const valuesOf = (wanted: string) =>
+    plugin?.fields.flatMap(({ kind, name: field }) =>
+      kind === wanted ? [optionOf(options, field)] : [],
+    ) ?? []
+  const address = [...valuesOf('address'), optionOf(options, 'baseURL')].find(
+    (value) => typeof value === 'string',
+  )
+  const secrets = valuesOf('secret')
+  const isSet = secrets.some((value) => value !== undefined)
+  return {
+    use: typeof use === 'string' ? use : 'own plugin',
+    address: address === undefined ? null : maskedAddress(address),
+    from: config.providers[name] ? from : 'managed',
+    where: variable ?? file ?? null,
+    key: secrets.length === 0 ? null : isSet ? ('set' as const) : ('not set' as const),
+  }
+}
+
+interface ProviderEntry {
+  readonly use?: unknown
+  readonly options?: unknown
+}
 
 /** Lists names that clients ask for and that are not served. */
 async function listUnserved({ runtime }: AdminRequest): Promise<Answer> {
@@ -191,14 +273,15 @@ async function latelyOf(usage: UsageIndex, now: number): Promise<Lately> {
   return { calls, failures: Map.groupBy(failures, ({ model }) => model) }
 }
 
-/** Calls and their cost by model. */
+/** Calls and their cost by model, or by deployment. */
 async function callsOf(
   usage: UsageIndex,
   span: { readonly from: number; readonly to: number; readonly rollup: 'hour' | 'day' },
+  by: 'model' | 'deployment' = 'model',
 ): Promise<ReadonlyMap<string, Recent>> {
   const query = {
     ...span,
-    group: ['model'],
+    group: [by],
     filters: {},
     metric: 'cost_usd',
     top: Infinity,

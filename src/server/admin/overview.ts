@@ -1,9 +1,11 @@
 /** The overview: health and present cost of the gateway. */
 import type { Gateway } from '../../gateway/gateway.ts'
+import { manageableOf, optionOf } from '../../gateway/manageable.ts'
 import { usdJson } from '../../money/money.ts'
 import type { UsageAnswer, UsageQuery } from '../../observe/usage/query.ts'
 import { agreementView, sumsView } from '../../observe/usage/view.ts'
 import { noSums } from '../../observe/usage/sums.ts'
+import { alertViews, incidentsOf } from './incidents.ts'
 import { alertView, mute } from './resources/alert.ts'
 import type { Overview } from './resources/overview.ts'
 import { second } from './resources/settings.ts'
@@ -60,7 +62,9 @@ async function overviewOf(gateway: Gateway): Promise<Answer> {
       calls: await withNames(runtime, runningViews(gateway).slice(0, SHOWN_CALLS)),
     },
     deployments: unhealthy(gateway),
-    alerts: runtime.alerts.active.map(alertView),
+    setup: { vendors: await vendorsOf(gateway) },
+    ...(await incidentsOf(gateway, now)),
+    alerts: await alertViews(runtime, runtime.alerts.active),
     looked: runtime.spending.looked,
     books: outboxView(gateway),
     log: requests
@@ -128,6 +132,25 @@ function answered(result: UsageAnswer | { readonly fits: string }): UsageAnswer 
   return { from: 0, to: 0, settled: true, cells: [], other: [], totals: noSums() }
 }
 
+/** Providers that were set up: not those that need nothing, which a gateway has by itself. */
+async function vendorsOf({ loaded: { config, origins }, runtime: { catalog } }: Gateway) {
+  const models = catalog.at().all()
+  const vendors: Overview['setup']['vendors'][number][] = []
+  for (const [name, { use, options }] of Object.entries(config.providers)) {
+    const { from, file, name: variable } = origins.of(['providers', name])
+    const isNamed = typeof use === 'string' && /^[\w-]+$/.test(use)
+    const plugin = isNamed ? await manageableOf('providers', use) : undefined
+    const secrets = plugin?.fields.filter(({ kind }) => kind === 'secret') ?? []
+    const isSet = secrets.some((field) => optionOf(options, field.name) !== undefined)
+    const isByItself = isNamed && (secrets.length === 0 || (from === 'starter' && !isSet))
+    if (isByItself) continue
+    const own = models.filter((model) => model.deployments.some((one) => one.provider === name))
+    const where = variable ?? file ?? (from === 'managed' ? 'this page' : from)
+    vendors.push({ name, models: own.length, from: where })
+  }
+  return vendors
+}
+
 /** Deployments in a cooldown, or on probation after one. */
 function unhealthy({ runtime: { catalog, routing } }: Gateway) {
   return catalog.all().flatMap((model) =>
@@ -148,8 +171,9 @@ function unhealthy({ runtime: { catalog, routing } }: Gateway) {
 // Alerts in the admin API.
 
 /** `looked` says how many accounts and keys were looked at since the start: before all were, nothing is known to be well. */
-function listAlerts({ runtime: { alerts, spending } }: AdminRequest): Answer {
-  const data = [...alerts.active, ...alerts.ended].map(alertView)
+async function listAlerts({ runtime }: AdminRequest): Promise<Answer> {
+  const { alerts, spending } = runtime
+  const data = await alertViews(runtime, [...alerts.active, ...alerts.ended])
   return { body: { data, looked: spending.looked } }
 }
 

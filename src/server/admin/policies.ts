@@ -5,12 +5,15 @@ import type { InputTexts } from '../../guard/adapter.ts'
 import {
   coverageWarnings,
   testPolicy,
+  trialRunner,
   type PolicyTestResult,
   rehearse,
   type RehearsalInit,
   type Rehearsal,
   type Rehearsed,
 } from '../../guard/policy-check.ts'
+import { GuardFault } from '../../guard/runner.ts'
+import { type ChangeTexts, locateBy } from '../../masking/masking.ts'
 import { mayUse } from '../../models/allowlist.ts'
 import { usdJson, type Pico } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
@@ -86,6 +89,7 @@ async function tryPolicy(
           await rehearse(trial)
         ).shown(inputTexts(input), input ?? '', output, chunk, runtime.config.guards.limits)
   const gaps = await coverageWarnings(runtime.guards, effective, proceed)
+  const masked = input === undefined ? {} : await maskedText(runtime, trial, input)
   return {
     verdicts: found.map((one) => view(one, texts[one.side])),
     blocked: [
@@ -93,8 +97,38 @@ async function tryPolicy(
     ],
     refusal: refusalOf(effective),
     shown,
-    warnings: [...(await policyWarnings(policy)), ...gaps],
+    masked: masked.text ?? null,
+    warnings: [...(await policyWarnings(policy)), ...gaps, ...(masked.warnings ?? [])],
     ...(ask && { cost_usd: usdJson(trial.spent) }),
+  }
+}
+
+const NO_RULES = { scopes: [], deny: [], bannedPatterns: [] }
+
+/** A text as a vendor would see it for a key whose personal data is masked. Remote guards look only where models may be asked. */
+async function maskedText(
+  { guards, labels }: Runtime,
+  { contextOf, remote }: RehearsalInit,
+  text: string,
+): Promise<{ readonly text?: string; readonly warnings?: readonly string[] }> {
+  const instances = guards
+    .maskingFor(true)
+    .filter(({ guard }) => remote || guard.execution === 'local')
+  if (instances.length === 0) return {}
+  const [{ makeMasking, numberBy }, labelOf] = await Promise.all([
+    import('../../masking/masking.ts'),
+    labels.open(),
+    ...instances.map((one) => one.load?.()),
+  ])
+  const of = { rules: NO_RULES, ruleFilter: () => false, origin: 'key' as const, contextOf }
+  const locate = locateBy(instances.map((instance) => trialRunner({ instance, ...of })))
+  try {
+    const whole = (change: ChangeTexts) => change([text], 'plain')[0]!
+    const { input } = await makeMasking(whole, locate, numberBy(labelOf, 'operator'))
+    return { text: input }
+  } catch (error) {
+    if (!(error instanceof GuardFault)) throw error
+    return { warnings: [`personal data could not be looked for: ${error.message}`] }
   }
 }
 

@@ -53,6 +53,7 @@ const OTHER_PARAMETERS = [
   'status',
   'end',
   'stream',
+  'charged',
   'min_cost_usd',
   'min_ms',
   'from',
@@ -67,6 +68,8 @@ interface RequestsPage {
   readonly next: string | null
   /** Where the search had to stop for now; null at the end of the log. */
   readonly searched_to: string | null
+  /** Moment from which on no call was removed; null where that is not known. */
+  readonly complete_from: string | null
   /** Days whose file is damaged: their calls are missing. */
   readonly unreadable_days?: readonly string[]
 }
@@ -78,21 +81,25 @@ async function answerRequests(request: AdminRequest): Promise<Answer | Response>
   const [from = 'start', to = 'now'] = [request.query.get('from'), request.query.get('to')].map(
     (moment) => moment ?? undefined,
   )
-  const rows = allRows(request.gateway, logOf(request.gateway), query)
-  return csvResponse(`requests-${from}-${to}`, REQUEST_COLUMNS, rows)
+  const withMoney = request.actor.rights.has('money')
+  const rows = allRows(request.gateway, query, withMoney)
+  const columns = REQUEST_COLUMNS.filter((name) => withMoney || name !== 'vendor_cost_usd')
+  return csvResponse(`requests-${from}-${to}`, columns, rows)
 }
 
 async function* allRows(
-  { runtime }: Gateway,
-  log: RequestLog,
+  gateway: Gateway,
   query: LogQuery,
+  withMoney: boolean,
 ): AsyncGenerator<object> {
+  const { runtime } = gateway
+  const log = logOf(gateway)
   for (let after = query.after; ;) {
     const paged = { ...query, limit: CSV_PAGE, ...(after !== undefined && { after }) }
     const { calls, next } = await log.list(paged)
     yield* await withNames(
       runtime,
-      calls.map((call) => callView(call, false)),
+      calls.map((call) => callView(call, false, withMoney)),
     )
     if (next === undefined) return
     after = next
@@ -103,24 +110,24 @@ async function* allRows(
  * Calls, newest first; the first page begins with running ones.
  * @throws InvalidRequest for an unknown or unreadable parameter, NotFound without a request log
  */
-async function listRequests({
-  gateway,
-  query,
-}: Pick<AdminRequest, 'gateway' | 'query'>): Promise<RequestsPage> {
+async function listRequests({ gateway, query, actor }: AdminRequest): Promise<RequestsPage> {
+  const withMoney = actor.rights.has('money')
   const filters = readQuery(query)
   const running = query.has('after') ? [] : await runningCalls(gateway, filters, query)
   if (query.get('running') === 'true') {
-    const views = running.map((call) => callView(call, true))
-    return { data: await withNames(gateway.runtime, views), next: null, searched_to: null }
+    const views = running.map((call) => callView(call, true, withMoney))
+    const data = await withNames(gateway.runtime, views)
+    return { data, next: null, searched_to: null, complete_from: null }
   }
-  const { calls, next, searchedTo, unreadable } = await logOf(gateway).list(filters)
+  const { calls, next, searchedTo, completeFrom, unreadable } = await logOf(gateway).list(filters)
   return {
     data: await withNames(gateway.runtime, [
-      ...running.map((call) => callView(call, true)),
-      ...calls.map((call) => callView(call, false)),
+      ...running.map((call) => callView(call, true, withMoney)),
+      ...calls.map((call) => callView(call, false, withMoney)),
     ]),
     next: next === undefined ? null : `req_${next}`,
     searched_to: momentOrNull(searchedTo),
+    complete_from: momentOrNull(completeFrom),
     ...(unreadable.length > 0 && { unreadable_days: unreadable }),
   }
 }
@@ -132,25 +139,26 @@ async function showRequest(request: AdminRequest): Promise<{ readonly data: obje
 }
 
 async function viewOf(request: AdminRequest): Promise<RequestDetails> {
-  const { gateway, id } = request
+  const { gateway, id, actor } = request
+  const withMoney = actor.rights.has('money')
   const own = [...gateway.running].find((call) => call.id === id)
   const running = own
     ? runningRow(own)
     : (await gateway.peers.calls()).find((call) => call.id === id)
-  if (running) return { ...callView(running, true), limits: limitsView(running) }
+  if (running) return { ...callView(running, true, withMoney), limits: limitsView(running) }
   if (!/^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)) throw notLogged(id)
   const call = await gateway.runtime.requests?.find(id)
   const charge = await chargeIn(request, call)
   const content = async () =>
     (await contentOf(request)) ? ('kept' as const) : ('not kept' as const)
   if (call) {
-    const view = callView(call, false)
+    const view = callView(call, false, withMoney)
     const limits = limitsView(call)
     const bill = await billOf(request, charge, call.cost_usd !== undefined)
     return { ...view, limits, ledger: ledgerView(charge), ...bill, content: await content() }
   }
   if (!charge) throw gateway.runtime.requests ? notLogged(id) : noLog()
-  const view = callView(callOfCharge(charge), false)
+  const view = callView(callOfCharge(charge), false, withMoney)
   const ledger = ledgerView(charge)
   const bill = await billOf(request, charge, true)
   return { ...view, limits: null, ledger, ...bill, content: await content(), log: 'missing' }
@@ -178,7 +186,7 @@ async function billOf(
   if (!charge) return isCharged ? { bill: null, bill_missing: 'folded' } : {}
   const explained = await runtime.prices.explain(charge.row)
   if (!explained) return { bill: null, bill_missing: 'prices' }
-  const { vendor, ...bill } = billView(explained)
+  const { vendor, ...bill } = billView(explained, charge.refund)
   return { bill: actor.rights.has('money') ? { ...bill, vendor } : bill }
 }
 
@@ -206,7 +214,8 @@ async function runningCalls(
   filters: LogQuery,
   query: URLSearchParams,
 ): Promise<KnownCall[]> {
-  if (['status', 'end', 'min_cost_usd', 'min_ms', 'to'].some((name) => query.has(name))) return []
+  if (['status', 'end', 'charged', 'min_cost_usd', 'min_ms', 'to'].some((name) => query.has(name)))
+    return []
   if (query.get('running') === 'false') return []
   const calls = [...[...gateway.running].map(runningRow), ...(await gateway.peers.calls())]
   return newestFirst(calls.filter((call) => matches(call, filters)))
@@ -241,6 +250,7 @@ export function readQuery(query: URLSearchParams): LogQuery {
   const after = read('after', readLogId)
   const [from, to] = [read('from', readMoment), read('to', readMoment)]
   const stream = read('stream', readFlag)
+  const charged = read('charged', readFlag)
   read('running', readFlag)
   const minCost = read('min_cost_usd', readUsd)
   const minMs = read('min_ms', readWhole)
@@ -253,6 +263,7 @@ export function readQuery(query: URLSearchParams): LogQuery {
     ...(from !== undefined && { from }),
     ...(to !== undefined && { to }),
     ...(stream !== undefined && { stream }),
+    ...(charged !== undefined && { charged }),
     ...(minCost !== undefined && { minCost }),
     ...(minMs !== undefined && { minMs }),
   }
@@ -281,8 +292,9 @@ function readWhole(text: string, name: string): number {
   throw wrongQuery(name, 'a whole number of milliseconds')
 }
 
-export function callView(call: KnownCall, running: boolean): RequestView {
-  return requestView(endedCall(call), running)
+/** @param withMoney whether it has what vendors are paid */
+export function callView(call: KnownCall, running: boolean, withMoney = false): RequestView {
+  return requestView(endedCall(call), running, withMoney)
 }
 
 /** The limits that were in force for a call; null where its rate is unknown. */

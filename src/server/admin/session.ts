@@ -1,7 +1,13 @@
 /** Signing in to the console and out of it, and links that sign in once. */
 import type { EventHandler, H3, H3Event } from 'h3'
 import * as v from 'valibot'
-import { ONCE_PREFIX, type Credentials } from '../../access/credentials.ts'
+import type { Actor } from '../../access/actors.ts'
+import {
+  ONCE_PREFIX,
+  type Credentials,
+  type FoundSession,
+  type Session as StoredSession,
+} from '../../access/credentials.ts'
 import { hashSecret } from '../../accounts/secrets.ts'
 import type { Config } from '../../config/config.ts'
 import { InvalidRequest, NotPossible } from '../../errors/errors.ts'
@@ -19,6 +25,7 @@ import { type AdminAuth, type ConfiguredToken, type Proof } from './auth.ts'
 import { momentOrNull, moment } from './resources/settings.ts'
 import type { Session, SignInWays } from './resources/session.ts'
 import { bodyOf } from './route.ts'
+import { conditionView } from './views.ts'
 
 /** Paths below `/admin`. */
 export const SESSION_ROUTES = [
@@ -70,6 +77,7 @@ export function addSessionRoutes(
         version: (await version()) ?? null,
         demo: gateway.demo !== undefined,
         ...(gateway.demo?.isFilling && { demo_filling: true }),
+        status: conditionView(gateway),
       },
     }
   }
@@ -129,31 +137,45 @@ function waysIn({ admin: { login }, server: { basePath } }: Config): SignInWays 
 
 /** Begins a session of the console, and sends its cookie. */
 export async function beginSession(event: H3Event, gateway: Gateway, proof: Proof): Promise<Proof> {
-  const { runtime } = gateway
-  const { credentials, config } = runtime
   const { actor, how, subject } = proof
-  const { sessions } = config.admin
+  const { sessions } = gateway.runtime.config.admin
+  const of = {
+    side: 'operator',
+    subject: subject!,
+    how: how as Exclude<Proof['how'], 'proxy'>,
+    keep: true,
+  } as const
+  const session = await openSession(event, gateway, actor, of, sessions, { role: actor.role, how })
+  return { ...proof, actor: { ...actor, session: session.session.id }, session }
+}
+
+/** Begins a session, sends its cookie, and notes it. @param after what the audit log says of it */
+export async function openSession(
+  event: H3Event,
+  { runtime }: Gateway,
+  actor: Actor,
+  of: Pick<StoredSession, 'side' | 'subject' | 'how' | 'keep'>,
+  limits: Config['admin']['sessions'],
+  after: object,
+): Promise<FoundSession> {
+  const { credentials, config } = runtime
   const { session, secret } = await credentials.beginSession(
     {
-      side: 'operator',
-      subject: subject!,
+      ...of,
       actor: actor.id,
       name: actor.name,
-      how: how as Exclude<Proof['how'], 'proxy'>,
       secure: isEncrypted(event, config),
-      keep: true,
       address: actor.address,
       agent: event.req.headers.get('user-agent') ?? '',
     },
-    sessions,
+    limits,
   )
-  setSessionCookie(event, config, secret, session, sessions.idle)
-  const signedIn = { ...actor, session: session.id }
+  setSessionCookie(event, config, secret, session, limits.idle)
   await note(
-    { runtime, actor: signedIn },
-    { action: 'session.create', object: `session:${session.id}`, after: { role: actor.role, how } },
+    { runtime, actor: { ...actor, session: session.id } },
+    { action: 'session.create', object: `session:${session.id}`, after },
   )
-  return { ...proof, actor: signedIn, session: { sha256: hashSecret(secret), session } }
+  return { sha256: hashSecret(secret), session }
 }
 
 /** The proof of who signs in: a token, or a link. @throws Unauthenticated, TooManyRequests, InvalidRequest */

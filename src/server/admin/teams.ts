@@ -3,14 +3,13 @@ import { teamNotices } from '../../gateway/notices.ts'
 import { limitsOf } from './limits.ts'
 import { toTeamChange, type Account, type Key, type Team } from '../../accounts/stored.ts'
 import { withIds } from '../../models/allowlist.ts'
-import { parsePico } from '../../money/money.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
 import { teamKey } from '../../state/ledger/ledger.ts'
 import { ruleOf } from '../../state/ledger/zone.ts'
 import { zoneOf } from '../../accounts/limits.ts'
 import { note, audited, changing } from './audit.ts'
-import { csvResponse } from './csv.ts'
-import { checkParameters, readLimit, wantsCsv } from '../../errors/query.ts'
+import { checkParameters } from '../../errors/query.ts'
+import { answerOf, COMMON, readStates } from './lists.ts'
 import { newTeam, TEAM_COLUMNS, teamChange, teamSettings, teamView } from './resources/team.ts'
 import {
   accountOf,
@@ -34,7 +33,8 @@ export const teamRoutes: Routes = {
   },
 }
 
-const PARAMETERS = new Set(['account', 'q', 'state', 'sort', 'format', 'limit', 'after'])
+const PARAMETERS = new Set([...COMMON, 'account'])
+const STATES = ['active', 'disabled', 'archived']
 
 async function createTeam(request: AdminRequest): Promise<Answer> {
   const { runtime, id: account, actor } = request
@@ -46,36 +46,40 @@ async function createTeam(request: AdminRequest): Promise<Answer> {
   return { status: 201, body: { data: await wholeTeam(runtime, team) } }
 }
 
-async function listTeams({ runtime, query }: AdminRequest): Promise<Answer | Response> {
+/** Teams as they are listed; without a limit all of them. @throws InvalidRequest for an unknown or unreadable parameter */
+async function listTeams(request: AdminRequest): Promise<Answer | Response> {
+  const { runtime, query } = request
+  const { accounts } = runtime
   checkParameters(query, PARAMETERS)
-  const isCsv = wantsCsv(query)
+  const states = readStates(query, STATES)
   const account = query.get('account') ?? undefined
-  const [text, state] = [query.get('q')?.toLowerCase() ?? '', query.get('state')]
-  const teams = (await runtime.accounts.listTeams(account)).filter(
-    (team) =>
-      `${team.id}\n${team.name}`.toLowerCase().includes(text) &&
-      (state === null ? team.archivedAt === undefined : stateOf(team) === state),
-  )
-  const rows: Awaited<ReturnType<typeof rowOf>>[] = []
-  for (const [id, ofAccount] of Map.groupBy(teams, (team) => team.account)) {
-    const [of, keys] = await Promise.all([accountOf(runtime, id), runtime.accounts.listKeys(id)])
-    rows.push(...(await Promise.all(ofAccount.map((team) => rowOf(runtime, team, of, keys)))))
+  if (account !== undefined) await accountOf(runtime, account)
+  const teams = await accounts.listTeams(account)
+  const rowsOf = async (some: readonly Team[]) => {
+    const owners = new Map<string, [Account, readonly Key[]]>()
+    for (const id of new Set(some.map(({ account }) => account))) {
+      owners.set(id, await Promise.all([accountOf(runtime, id), accounts.listKeys(id)]))
+    }
+    return Promise.all(some.map((team) => rowOf(runtime, team, ...owners.get(team.account)!)))
   }
-  const sort = query.get('sort') ?? 'created_at'
-  const by = (row: (typeof rows)[number]) =>
-    sort === 'name'
-      ? row.name
-      : sort === 'spend_month_usd'
-        ? -parsePico(JSON.stringify(row.spend.month))
-        : row.created_at
-  rows.sort((a, b) => (by(a) < by(b) ? -1 : 1))
-  if (isCsv) return csvResponse('teams', TEAM_COLUMNS, rows)
-  const [given, after] = [query.get('limit'), query.get('after')]
-  const limit = given === null ? rows.length : readLimit(given)
-  const from = after === null ? 0 : rows.findIndex(({ id }) => id === after) + 1
-  const page = rows.slice(from, from + limit)
-  const next = from + limit < rows.length ? page.at(-1)!.id : null
-  return { body: { data: page, next } }
+  const listed = teams.map((team) => ({ ...team, texts: `${team.id}\n${team.name}`.toLowerCase() }))
+  return answerOf(request, {
+    name: 'teams',
+    columns: TEAM_COLUMNS,
+    all: new Map(listed.map((team) => [team.id, team])),
+    isListed: (team) => states.has(stateOf(team)),
+    sums: {
+      spend_month_usd: (all) =>
+        Promise.all(
+          all.map(async ({ account, id }) => {
+            const zone = ruleOf(zoneOf(await accountOf(runtime, account), runtime.config.defaults))
+            return (await runtime.ledger.key(account, teamKey(id), zone)).month
+          }),
+        ),
+    },
+    rowsOf,
+    most: teams.length || 1,
+  })
 }
 
 async function showTeam({ runtime, id }: AdminRequest): Promise<Answer> {

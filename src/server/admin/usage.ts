@@ -1,9 +1,8 @@
-/** Usage in the admin API: questions to the index, its proof, and statements of accounts. */
+/** Usage in the admin API: questions to the index, its proof, and balances of accounts. */
 import { NotFound } from '../../errors/errors.ts'
-import { usdJson } from '../../money/money.ts'
-import { readRange, readUsageQuery } from '../../observe/usage/parse.ts'
+import { inZones, readRange, readUsageQuery } from '../../observe/usage/parse.ts'
+import { requireRight } from '../../access/actors.ts'
 import { zoneOf } from '../../accounts/limits.ts'
-import { firstMoment, momentIn } from '../../state/ledger/zone.ts'
 import type { UsageIndex } from '../../observe/usage/usage.ts'
 import { agreementView, usageBody, usageTable } from '../../observe/usage/view.ts'
 import {
@@ -17,13 +16,11 @@ import { note } from './audit.ts'
 import { checkParameters, wantsCsv, wrongQuery } from '../../errors/query.ts'
 import { csvResponse } from './csv.ts'
 import { keyNames } from './views.ts'
-import { second } from './resources/settings.ts'
-import { balanceView, statementView } from './resources/usage.ts'
+import { balanceView } from './resources/usage.ts'
 import { accountOf, type Answer, type AdminRequest, type Routes, needs } from './route.ts'
 
 export const usageRoutes: Routes = {
   '/accounts/:id/balance': { GET: needs('read', showBalance) },
-  '/accounts/:id/statement': { GET: needs('money', showStatement) },
   '/usage': { GET: needs('read', showUsage) },
   '/usage/verify': { GET: needs('read', verifyUsage) },
   '/usage/rebuild': { POST: needs('config', rebuildUsage) },
@@ -35,15 +32,23 @@ const HOURLY_DAYS = 3
 const MOST_POINTS = 10_000
 
 /** Answers a question. @throws InvalidRequest, NotFound without an index, Unavailable */
-async function showUsage({ runtime, query }: AdminRequest): Promise<Answer | Response> {
-  const request = readUsageQuery(query, ALL_GROUPS, Date.now())
-  const accounts = await scopeOf(runtime, request)
+async function showUsage({ runtime, query, actor }: AdminRequest): Promise<Answer | Response> {
+  const asked = readUsageQuery(query, ALL_GROUPS, Date.now())
+  if (asked.metric === 'margin_usd') requireRight(actor, 'money')
+  const withMargin = actor.rights.has('money')
+  const accounts = await scopeOf(runtime, asked)
+  const { query: request, zone } = inZones(asked, query, await zonesOf(runtime, accounts))
   const { result, ...proof } = await indexOf(runtime).ask('usage', { accounts, queries: [request] })
   const answer = { ...proof, result: result[0]! }
   if (!wantsCsv(query)) {
-    return { body: { ...usageBody(request, answer), ...(await namesIn(runtime, request, answer)) } }
+    return {
+      body: {
+        ...usageBody(request, answer, zone, withMargin),
+        ...(await namesIn(runtime, request, answer)),
+      },
+    }
   }
-  const { columns, rows } = usageTable(request, answer)
+  const { columns, rows } = usageTable(request, answer, zone, withMargin)
   return csvResponse(`usage-${dayOf(request.from)}-${dayOf(request.to)}`, columns, rows)
 }
 
@@ -68,39 +73,6 @@ async function rebuildUsage(request: AdminRequest): Promise<Answer> {
   await indexOf(request.runtime).ask('rebuild', true)
   await note(request, { action: 'usage.rebuild', object: 'usage', after: { begun: true } })
   return { status: 202, body: { data: { begun: true } } }
-}
-
-/** Shows the statement of a month. @throws InvalidRequest, NotFound */
-async function showStatement({ runtime, id, query }: AdminRequest): Promise<Answer | Response> {
-  checkParameters(query, new Set(['month', 'format']))
-  const account = await accountOf(runtime, id)
-  const zone = zoneOf(account, runtime.config.defaults)
-  const { name, ...dates } = readMonth(query.get('month'), zone)
-  const ask = { account: account.id, ...dates, zone }
-  const from = firstMoment(zone, dayOf(dates.from))
-  const to = firstMoment(zone, dayOf(dates.to))
-  const { result, checked } = await indexOf(runtime).ask('statement', ask)
-  const { opening, bookings, models, closing } = result
-  if (wantsCsv(query)) {
-    const line = (kind: string, name: string | null, at: number | null, amount: bigint) => ({
-      kind,
-      name,
-      at: at === null ? null : second(at),
-      amount_usd: usdJson(amount),
-    })
-    return csvResponse(
-      `statement-${account.id}-${name}`,
-      ['kind', 'name', 'at', 'amount_usd'],
-      [
-        line('opening', null, from, opening),
-        ...bookings.map(({ kind, reference, at, amount }) => line(kind, reference, at, amount)),
-        ...models.map((model) => line('usage', model.name, null, -model.cost)),
-        line('closing', null, to, closing),
-      ],
-    )
-  }
-  const data = statementView(account, { name, from, to }, result)
-  return { body: { data, ledger: agreementView(checked) } }
 }
 
 /** Shows the balance at the end of each hour or day. @throws InvalidRequest, NotFound */
@@ -132,18 +104,16 @@ async function scopeOf(
   return [...new Set(keys.flatMap((key) => key?.account ?? []))]
 }
 
-/** Reads a month; by default the current one of a time zone. */
-function readMonth(
-  text: string | null,
-  zone: string | undefined,
-): { name: string; from: number; to: number } {
-  const name = text ?? momentIn(zone, Date.now()).slice(0, 7)
-  const [, year, month] = /^(\d{4})-(\d\d)$/.exec(name) ?? []
-  const [first, next] = [Number(month) - 1, Number(month)]
-  if (year && next >= 1 && next <= 12) {
-    return { name, from: Date.UTC(Number(year), first), to: Date.UTC(Number(year), next) }
-  }
-  throw wrongQuery('month', 'a month such as 2026-10')
+/** The time zones of accounts, of all without ids. */
+async function zonesOf(
+  { accounts, config }: Runtime,
+  ids: readonly string[] | undefined,
+): Promise<ReadonlySet<string>> {
+  const all = ids
+    ? await accounts.accountsOf(ids)
+    : (await accounts.directory.view()).accounts.values()
+  const zones = new Set([...all].map(({ timeZone = config.defaults.timeZone }) => timeZone))
+  return zones.size > 0 ? zones : new Set([config.defaults.timeZone])
 }
 
 function dayOf(at: number): string {

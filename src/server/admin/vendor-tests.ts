@@ -10,6 +10,7 @@ import {
   TooManyRequests,
   UpstreamFailure,
 } from '../../errors/errors.ts'
+import type { Gateway } from '../../gateway/gateway.ts'
 import { loadProvider, loadSearch, loadSink } from '../../gateway/loader.ts'
 import { checkEntry, manageableOf, withOption } from '../../gateway/manageable.ts'
 import { hasMoved, sealedNames } from '../../gateway/managed-document.ts'
@@ -24,7 +25,7 @@ import { requestId } from '../../state/ids.ts'
 import { Egress, type EgressSettings } from '../../upstream/egress.ts'
 import { createHost } from '../../upstream/host.ts'
 import { note } from './audit.ts'
-import { draft, modelTest, type Draft } from './resources/managed.ts'
+import { draft, modelTest, type Draft, type OfferAnswer } from './resources/managed.ts'
 import {
   bodyOf,
   incomingOf,
@@ -56,9 +57,13 @@ type Tested = keyof typeof PLACES
 const PLACES = {
   providers: (request: AdminRequest) => request.runtime.config.providers,
   engines: (request: AdminRequest) => request.runtime.config.search.engines,
-  sinks: (request: AdminRequest) =>
+  // One without a name in the configuration has that of its plugin, and is found by what it uses, too.
+  sinks: ({ runtime: { config, sinks } }: AdminRequest) =>
     Object.fromEntries(
-      request.runtime.config.sinks.map((sink) => [sink.name ?? sink.use, sink] as const),
+      config.sinks.flatMap((sink, index) => {
+        const names = sink.name === undefined ? [sink.use, sinks?.names.get(index)] : [sink.name]
+        return names.flatMap((name) => (name === undefined ? [] : [[name, sink] as const]))
+      }),
     ),
 }
 
@@ -97,7 +102,7 @@ async function listOffers(request: AdminRequest): Promise<Answer> {
   )
   const served = runtime.catalog.at().all()
   const vendor = (await vendorName(subject)) ?? subject.name
-  const data = (models ?? []).map((offer) => {
+  const data = (models ?? []).map((offer): OfferAnswer => {
     const found = listed[`${vendor}/${offer.id}`]
     return {
       id: `${subject.name}/${offer.id}`,
@@ -382,9 +387,8 @@ async function withHost<Result>(
   }
 }
 
-/** When the last tests began, steady ms. */
-let recent: number[] = []
-let isTesting = false
+/** Tests of one gateway: when the last ones began, steady ms, and whether one is under way. */
+const testsOf = new WeakMap<Gateway, { recent: number[]; isTesting: boolean }>()
 
 /** Runs one test at a time, and answers with what came of it. */
 async function trial(
@@ -393,13 +397,15 @@ async function trial(
   test: (signal: AbortSignal, beganAt: number) => Promise<object>,
 ): Promise<Answer> {
   const beganAt = performance.now()
-  recent = recent.filter((at) => at > beganAt - MINUTE_MS)
-  if (isTesting || recent.length >= MOST_A_MINUTE) {
-    const waitMs = isTesting ? 1000 : recent[0]! + MINUTE_MS - beganAt
+  const tests = testsOf.get(request.gateway) ?? { recent: [], isTesting: false }
+  testsOf.set(request.gateway, tests)
+  const recent = tests.recent.filter((at) => at > beganAt - MINUTE_MS)
+  if (tests.isTesting || recent.length >= MOST_A_MINUTE) {
+    const waitMs = tests.isTesting ? 1000 : recent[0]! + MINUTE_MS - beganAt
     throw new TooManyRequests('rate_limited', 'Tests run one at a time, and 20 a minute.', waitMs)
   }
-  recent.push(beganAt)
-  isTesting = true
+  tests.recent = [...recent, beganAt]
+  tests.isTesting = true
   const limit = new AbortController()
   try {
     const late = () => new Error(`there was no answer within ${LIMIT_MS / 1000} seconds`)
@@ -413,7 +419,7 @@ async function trial(
     }
   } finally {
     limit.abort()
-    isTesting = false
+    tests.isTesting = false
     await note(request, { action: 'test', object, after: { tested: true } })
   }
 }

@@ -2,7 +2,7 @@ import type { Gateway } from '../../gateway/gateway.ts'
 import { Unavailable } from '../../errors/errors.ts'
 import type { UsageQuestions } from '../../observe/usage/work.ts'
 import type { Runtime } from '../../pipeline/pipeline.ts'
-import type { Outbox } from './resources/gateway.ts'
+import type { Condition, Outbox } from './resources/gateway.ts'
 import { moment, momentOrNull } from './resources/settings.ts'
 import { usdJson } from '../../money/money.ts'
 import type { Settlement } from '../../state/ledger/ledger.ts'
@@ -31,8 +31,18 @@ export function lastUsedAt(
 }
 
 export function outboxView({ runtime }: Gateway): Outbox {
-  const { ok, outbox, oldestMs } = runtime.ledger.health()
-  return { ok, outbox, oldest_ms: oldestMs }
+  const { ok, outbox, oldestMs, why, since } = runtime.ledger.health()
+  const outage = why !== undefined && since !== undefined && { why, since: moment(since) }
+  return { ok, outbox, oldest_ms: oldestMs, ...outage }
+}
+
+export function conditionView(gateway: Gateway): Condition {
+  const { config, alerts } = gateway.runtime
+  return {
+    state: config.state.driver,
+    ledger: outboxView(gateway),
+    alerts: alerts.active.map(({ kind, message }) => ({ kind, message })),
+  }
 }
 
 /** A settlement that an operator has to decide about. */

@@ -23,8 +23,54 @@ import { invitation, memberChange, memberView } from '../admin/resources/member.
 import { bodyOf, moment, name } from '../admin/resources/settings.ts'
 import { bodyOf as requestBody, missing, read, readNew, type Answer } from '../admin/route.ts'
 import { requireKnownHost } from '../browser.ts'
-import { placeOf, placeRoutes, type Place } from './place.ts'
+import { owns, placeOf, placeRoutes, sees, type Place } from './place.ts'
 import { addMemberSession, memberSession, type Handler, type MemberRequest } from './session.ts'
+import { paymentsOf, requireHolders, returnedPayment } from '../../endpoints/account/payments.ts'
+import type { KnownPayment } from '../../payments/orders.ts'
+import { checkoutBody, checkoutView } from '../admin/resources/payment.ts'
+
+// Members that manage an account buy credit for it.
+
+/** Routes by path below `/me/api`, then by method. */
+const mePaymentRoutes: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
+  '/checkout': { POST: checkout },
+  '/payments': { GET: listPayments },
+  '/payments/:id': { GET: showPayment },
+}
+
+async function checkout(request: MemberRequest): Promise<Answer> {
+  const { runtime, member, actor } = request
+  requireBuying(request)
+  const { usd } = read(checkoutBody, await requestBody(request))
+  const { account, email } = member
+  const { order, url } = await runtime.payments.order({ account, usd, by: actor.id, email })
+  const after = { usd: order.usd, reference: order.reference }
+  await note(request, { action: 'account.checkout', object: `account:${account}`, after })
+  return { status: 201, body: { data: checkoutView(order, url) } }
+}
+
+async function listPayments(request: MemberRequest): Promise<Answer> {
+  const { runtime, member, only, actor, event } = request
+  requireBuying(request)
+  const filter = { accounts: [member.account], ...(only && { by: actor.id }) }
+  return { body: await paymentsOf(runtime, filter, event.url.searchParams) }
+}
+
+async function showPayment(request: MemberRequest): Promise<Answer> {
+  const { runtime, member, only, actor, id } = request
+  requireBuying(request)
+  const isOwn = ({ row }: KnownPayment) =>
+    row.account === member.account && (!only || row.by === actor.id)
+  return { body: await returnedPayment(runtime, id, isOwn) }
+}
+
+/** @throws NotFound where customers do not pay, Forbidden for a member who does not manage the account, and for keys that may not */
+function requireBuying({ runtime, member, only }: MemberRequest): void {
+  if (only) return requireHolders(runtime)
+  if (!runtime.config.payments) throw new NotFound('unknown_url', 'There is no such route.')
+  if (member.manages && member.team === undefined) return
+  throw new Forbidden('forbidden', 'Credit is bought by those who manage the account.')
+}
 
 const REQUESTS_A_MINUTE = 120
 const MINUTE_MS = 60_000
@@ -50,7 +96,25 @@ export const ME_ROUTES: Readonly<Record<string, Readonly<Record<string, Handler>
   '/members': { GET: listMembers, POST: inviteMember },
   '/members/:id': { PATCH: changeMember },
   ...placeRoutes,
+  ...mePaymentRoutes,
 }
+
+/** What a session of one key may do; everything else needs a member. */
+const FOR_KEYS: ReadonlySet<string> = new Set([
+  'GET /keys',
+  'GET /keys/:id',
+  'POST /keys/:id/play',
+  'GET /place',
+  'GET /models',
+  'GET /usage',
+  'GET /requests',
+  'GET /requests/:id',
+  'GET /sessions',
+  'DELETE /sessions/:id',
+  'POST /checkout',
+  'GET /payments',
+  'GET /payments/:id',
+])
 
 export function meApp(gateway: Gateway, begin: (event: H3Event) => void): H3 {
   const app = new H3()
@@ -73,9 +137,16 @@ export function meApp(gateway: Gateway, begin: (event: H3Event) => void): H3 {
         const message = `This route does not take ${event.req.method}. Allowed: ${allow}.`
         throw new InvalidRequest('method_not_allowed', message, { headers: { allow } })
       }
+      if (own.only && !FOR_KEYS.has(`${event.req.method} ${path}`)) {
+        throw new Forbidden(
+          'forbidden',
+          'The session of a key cannot do this: sign in as a member.',
+        )
+      }
       const { runtime } = gateway
       const id = event.context.params?.id ?? ''
       const answer = await answerTo({ runtime, event, id, ...own })
+      if (answer instanceof Response) return answer
       event.res.status = answer.status ?? 200
       return answer.body
     })
@@ -107,14 +178,15 @@ class Rates {
 
 // Keys: a member sees and changes its own; one that manages sees all of the place, and may disable them.
 
-async function listKeys({ runtime, member }: MemberRequest): Promise<Answer> {
-  const keys = await runtime.accounts.listKeys(member.account)
-  const seen = keys.filter((key) => key.archivedAt === undefined && sees(member, key))
+async function listKeys(request: MemberRequest): Promise<Answer> {
+  const { runtime, member, only } = request
+  const keys = only ? [only] : await runtime.accounts.listKeys(member.account)
+  const seen = keys.filter((key) => key.archivedAt === undefined && sees(request, key))
   return { body: { data: await Promise.all(seen.map((key) => viewOf(runtime, key))), next: null } }
 }
 
-async function showKey({ runtime, member, id }: MemberRequest): Promise<Answer> {
-  return { body: { data: await viewOf(runtime, await keyOf(runtime, member, id)) } }
+async function showKey(request: MemberRequest): Promise<Answer> {
+  return { body: { data: await viewOf(request.runtime, await keyOf(request)) } }
 }
 
 async function createKey(request: MemberRequest): Promise<Answer> {
@@ -141,10 +213,10 @@ async function createKey(request: MemberRequest): Promise<Answer> {
 
 async function changeKey(request: MemberRequest): Promise<Answer> {
   const { runtime, member, actor } = request
-  const key = await keyOf(runtime, member, request.id)
+  const key = await keyOf(request)
   const { name, disabled, ...settings } = read(ownKeyChange, await requestBody(request))
   const isDisabling = disabled === true && name === undefined && Object.keys(settings).length === 0
-  if (!isDisabling) requireOwn(member, key)
+  if (!isDisabling) requireOwn(request, key)
   if (disabled === false && key.disabled && key.changed?.by !== actor.id) {
     throw new Forbidden('forbidden', 'This key was not disabled by you: ask for it to be enabled.')
   }
@@ -195,29 +267,22 @@ const ofKeys = ({ runtime }: MemberRequest) => ({
   view: (key: Key) => viewOf(runtime, key),
 })
 
-function sees(member: Member, key: Key): boolean {
-  return key.owner === member.id || (member.manages && isInPlace(member, key))
+/** A key that the session may see. @throws NotFound for any other */
+async function keyOf(request: MemberRequest): Promise<Key> {
+  const { runtime, id } = request
+  const key = await runtime.accounts.key(id)
+  return key && sees(request, key) ? key : missing('key', id)
 }
 
-/** A key that the member may see. @throws NotFound for any other */
-async function keyOf(
-  { accounts }: MemberRequest['runtime'],
-  member: Member,
-  id: string,
-): Promise<Key> {
-  const key = await accounts.key(id)
-  return key && sees(member, key) ? key : missing('key', id)
-}
-
-async function ownKeyOf({ runtime, member, id }: MemberRequest): Promise<Key> {
-  const key = await keyOf(runtime, member, id)
-  requireOwn(member, key)
+async function ownKeyOf(request: MemberRequest): Promise<Key> {
+  const key = await keyOf(request)
+  requireOwn(request, key)
   return key
 }
 
 /** @throws Forbidden for a key that the member may only see */
-function requireOwn(member: Member, { owner }: Key): void {
-  if (owner === member.id) return
+function requireOwn(request: MemberRequest, key: Key): void {
+  if (owns(request, key)) return
   throw new Forbidden('forbidden', 'This is not your own key: you may see and disable it.')
 }
 

@@ -1,21 +1,25 @@
-/** Sessions of members: begun by an invitation or by a provider, and changed to another place of the same person. */
+/**
+ * Sessions below `/me`: of members, begun by an invitation or by a provider and changed to another place of the same person, and of
+ * single keys, begun with their secret.
+ */
 import type { H3, H3Event } from 'h3'
 import * as v from 'valibot'
 import { hashSecret } from '../../accounts/secrets.ts'
 import type { Actor } from '../../access/actors.ts'
 import type { FoundSession, Session } from '../../access/credentials.ts'
+import type { Key } from '../../accounts/stored.ts'
 import type { Member } from '../../access/members.ts'
 import type { Config } from '../../config/config.ts'
 import { Unauthenticated } from '../../errors/errors.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { note } from '../admin/audit.ts'
-import { noteRefusal } from '../admin/auth.ts'
+import { GuessLimit, noteRefusal } from '../admin/auth.ts'
 import { moment } from '../admin/resources/settings.ts'
+import { openSession } from '../admin/session.ts'
 import { bodyOf, missing, read, type AdminRequest, type Answer } from '../admin/route.ts'
 import {
   addressOf,
   clearSessionCookie,
-  isEncrypted,
   requireSameOrigin,
   sessionCookie,
   setSessionCookie,
@@ -24,31 +28,44 @@ import {
 const begun = v.union([
   v.strictObject({ ticket: v.pipe(v.string(), v.maxLength(1000)) }),
   v.strictObject({ member: v.pipe(v.string(), v.maxLength(100)) }),
+  v.strictObject({
+    key: v.pipe(v.string(), v.maxLength(1000)),
+    keep: v.optional(v.boolean('true or false'), false),
+  }),
 ])
 
 /** A request of a member. */
 export interface MemberRequest extends Pick<AdminRequest, 'runtime' | 'actor' | 'event' | 'id'> {
+  /** The member; in the session of a key, one that owns this key alone and manages nothing. */
   readonly member: Member
+  /** The key whose secret has begun the session: all that it sees. */
+  readonly only?: Key | undefined
   readonly found: FoundSession
 }
 
-export type Handler = (request: MemberRequest) => Promise<Answer>
+/** Who a session stands for. */
+type Holder = Pick<MemberRequest, 'member' | 'only'>
+
+export type Handler = (request: MemberRequest) => Promise<Answer | Response>
 
 /** The routes of the session itself, which need none. */
 export function addMemberSession(app: H3, gateway: Gateway): void {
+  const guesses = new GuessLimit()
   app.get('/session', async (event) => {
     const own = await memberSession(event, gateway)
-    if (own) return { data: await viewOf(gateway, own.member, own.found.session) }
+    if (own) return { data: await viewOf(gateway, own, own.found.session) }
     return { data: null, sign_in: { providers: providersIn(gateway.runtime.config) } }
   })
   app.post('/session', async (event) => {
     requireSameOrigin(event)
     const wanted = read(begun, await bodyOf({ event, runtime: gateway.runtime }))
-    const { member, session } =
+    const { session, ...own } =
       'ticket' in wanted
-        ? await invited(event, gateway, wanted.ticket)
-        : await changed(event, gateway, wanted.member)
-    return { data: await viewOf(gateway, member, session) }
+        ? await invited(event, gateway, wanted.ticket, guesses)
+        : 'key' in wanted
+          ? await ofSecret(event, gateway, wanted, guesses)
+          : await changed(event, gateway, wanted.member)
+    return { data: await viewOf(gateway, own, session) }
   })
   app.delete('/session', async (event) => {
     const { runtime } = gateway
@@ -65,23 +82,48 @@ export function addMemberSession(app: H3, gateway: Gateway): void {
   })
 }
 
-/** The member of a request's cookie; undefined without a session that goes on. Sends the cookie again from time to time. */
+/** Who a request's cookie stands for; undefined without a session that goes on. Sends the cookie again from time to time. */
 export async function memberSession(event: H3Event, gateway: Gateway) {
   const { runtime } = gateway
-  const { credentials, members, config } = runtime
+  const { credentials, config } = runtime
   const secret = sessionCookie(event, 'member')
   if (secret === undefined) return undefined
   requireSameOrigin(event)
   const limits = config.admin.members.sessions
   const isReading = event.req.method === 'GET'
   const found = await credentials.session(secret, 'member', limits, isReading)
-  if (!found || !('member' in found.session.subject)) return undefined
-  const member = await members.member(found.session.subject.member)
-  if (!member || member.disabled) return undefined
+  const own = found && (await holderOf(runtime, found.session))
+  if (!own) return undefined
   const prolonged = await credentials.prolong(found, limits)
   if (prolonged) setSessionCookie(event, config, secret, prolonged, limits.idle)
-  const address = addressOf(event, config)
-  return { member, found, actor: { ...memberActor(member, address), session: found.session.id } }
+  const actor = actorOf(own, addressOf(event, config))
+  return { ...own, found, actor: { ...actor, session: found.session.id } }
+}
+
+/** Who a session stands for now; undefined for a member or a key that is refused. */
+async function holderOf(
+  { members, accounts }: Gateway['runtime'],
+  { subject }: Session,
+): Promise<Holder | undefined> {
+  if ('member' in subject) {
+    const member = await members.member(subject.member)
+    return member && !member.disabled ? { member } : undefined
+  }
+  if (!('key' in subject)) return undefined
+  const known = await accounts.reload(subject.key)
+  if (!known) return undefined
+  const { key, account } = known
+  const isOver = key.expiresAt !== undefined && key.expiresAt <= Date.now()
+  if (key.disabled || key.archivedAt !== undefined || account.disabled || isOver) return undefined
+  const { id, team, name, createdAt, revision } = key
+  const changed = { at: createdAt, by: `key:${id}` }
+  const member = { id, account: account.id, team, name, manages: false, disabled: false }
+  return { member: { ...member, createdAt, changed, revision }, only: key }
+}
+
+function actorOf({ member, only }: Holder, address: string): Actor {
+  const actor = memberActor(member, address)
+  return only ? { ...actor, id: `key:${only.id}` } : actor
 }
 
 export function memberActor({ id, name }: Member, address: string): Actor {
@@ -89,69 +131,79 @@ export function memberActor({ id, name }: Member, address: string): Actor {
 }
 
 /** Begins a session of a member, and sends its cookie. */
-export async function beginMemberSession(
+export function beginMemberSession(
   event: H3Event,
   gateway: Gateway,
   member: Member,
   how: Session['how'],
 ): Promise<FoundSession> {
-  const { runtime } = gateway
-  const { credentials, config } = runtime
-  const actor = memberActor(member, addressOf(event, config))
+  return begin(event, gateway, { member }, { subject: { member: member.id }, how, keep: true })
+}
+
+function begin(
+  event: H3Event,
+  gateway: Gateway,
+  own: Holder,
+  of: Pick<Session, 'subject' | 'how' | 'keep'>,
+): Promise<FoundSession> {
+  const { config } = gateway.runtime
+  const actor = actorOf(own, addressOf(event, config))
   const limits = config.admin.members.sessions
-  const { session, secret } = await credentials.beginSession(
-    {
-      side: 'member',
-      subject: { member: member.id },
-      actor: actor.id,
-      name: member.name,
-      how,
-      secure: isEncrypted(event, config),
-      keep: true,
-      address: actor.address,
-      agent: event.req.headers.get('user-agent') ?? '',
-    },
-    limits,
-  )
-  setSessionCookie(event, config, secret, session, limits.idle)
-  const signedIn = { ...actor, session: session.id }
-  await note(
-    { runtime, actor: signedIn },
-    { action: 'session.create', object: `session:${session.id}`, after: { how } },
-  )
-  return { sha256: hashSecret(secret), session }
+  return openSession(event, gateway, actor, { side: 'member', ...of }, limits, { how: of.how })
 }
 
 /** Signs in with an invitation, which is used up. @throws Unauthenticated */
-async function invited(event: H3Event, gateway: Gateway, ticket: string) {
-  const { credentials, members, config } = gateway.runtime
+async function invited(event: H3Event, gateway: Gateway, ticket: string, guesses: GuessLimit) {
+  const { credentials, members } = gateway.runtime
   const used = await credentials.use(ticket, 'invitation')
   const member = used && (await members.member(used.member))
   if (!member || member.disabled) {
-    noteRefusal(gateway, 'me', addressOf(event, config))
-    throw new Unauthenticated(
-      'This invitation was used, or is older than 7 days. Ask for a new one.',
-    )
+    const message = 'This invitation was used, or is older than 7 days. Ask for a new one.'
+    return refuse(event, gateway, guesses, message)
   }
   return { member, ...(await beginMemberSession(event, gateway, member, 'invitation')) }
+}
+
+/** Signs in with the secret of a key, for this key alone. @throws Unauthenticated */
+async function ofSecret(
+  event: H3Event,
+  gateway: Gateway,
+  { key, keep }: { readonly key: string; readonly keep: boolean },
+  guesses: GuessLimit,
+) {
+  const subject = { key: hashSecret(key.trim()) }
+  const own = await holderOf(gateway.runtime, { subject } as Session)
+  if (!own) return refuse(event, gateway, guesses, 'This key is not one that works here.')
+  return { ...own, ...(await begin(event, gateway, own, { subject, how: 'key', keep })) }
+}
+
+/** Refuses a wrong proof, and counts it against its address. @throws Unauthenticated, TooManyRequests after too many others */
+function refuse(event: H3Event, gateway: Gateway, guesses: GuessLimit, message: string): never {
+  const address = addressOf(event, gateway.runtime.config)
+  noteRefusal(gateway, 'me', address)
+  guesses.check(address)
+  guesses.note(address)
+  throw new Unauthenticated(message)
 }
 
 /** Goes on as another member of the same person, in a session of its own. @throws Unauthenticated, NotFound */
 async function changed(event: H3Event, gateway: Gateway, id: string) {
   const own = await memberSession(event, gateway)
   if (!own) throw new Unauthenticated('Sign in first.', 'session_ended')
+  if (own.only) missing('member', id)
   const places = await gateway.runtime.members.places(own.member)
   const member = places.find((one) => one.id === id) ?? missing('member', id)
   await gateway.runtime.credentials.endSession(own.found.sha256)
   return { member, ...(await beginMemberSession(event, gateway, member, own.found.session.how)) }
 }
 
-async function viewOf({ runtime }: Gateway, member: Member, session: Session) {
+async function viewOf({ runtime }: Gateway, { member, only }: Holder, session: Session) {
   const { id, account, team = null, name, manages } = member
-  const places = await runtime.members.places(member)
+  const places = only ? [] : await runtime.members.places(member)
   return {
     id: session.id,
-    member_id: id,
+    member_id: only ? null : id,
+    key_id: only?.id ?? null,
     account_id: account,
     team_id: team,
     name,

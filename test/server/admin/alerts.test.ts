@@ -33,6 +33,7 @@ it('a model without a deployment that answers is an alert, which can be muted', 
   await expect.poll(() => get('/admin/alerts')).toHaveLength(1)
   const [alert] = await get('/admin/alerts')
   expect(alert).toMatchObject({ kind: 'model.down', object: 'mock/echo', ended_at: null })
+  expect(alert.subject).toEqual({ kind: 'model', id: 'mock/echo', name: 'mock/echo' })
   expect((await get('/admin/overview')).alerts).toEqual([alert])
   const { text } = await t.ask('GET', '/metrics', { key: TOKEN })
   expect(text).toContain('sluicegate_alerts_active{kind="model.down"} 1')

@@ -5,14 +5,18 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { ADMIN_ROUTES } from '../../../src/server/admin/api.ts'
 import { litellmList } from '../../import/_lists.ts'
+import { deliver, fakeProvider, paid, paymentsOf } from '../../payments/_provider.ts'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
 
 const TOKEN = 'token-of-the-admin-of-this-test'
-/** They are asked with a body, and change nothing; a ledger in doubt and quarantined settlements are in `test/state/redis/`. */
+/**
+ * They are asked with a body, and change nothing; what a payment provider tells is booked as its own doing; a ledger in doubt and quarantined settlements are in `test/state/redis/`.
+ */
 const CHANGES_NOTHING = [
   'POST /policies/diff',
   'POST /policies/evaluate',
   'POST /policies/replay',
+  'POST /payments/:id/check',
   'POST /ledger/accept',
   'POST /ledger/outbox/:id/book',
   'DELETE /ledger/outbox/:id',
@@ -26,7 +30,8 @@ beforeAll(async () => {
     deployments: [{ provider: 'mock', model: 'echo', options: { paceMs: 60_000 } }],
   }
   const models = { ...MOCK_CONFIG.models, 'mock/slow': slow }
-  gateway = await createTestGateway({ ...MOCK_CONFIG, models, admin: { token: TOKEN } }, files)
+  const config = { ...MOCK_CONFIG, ...paymentsOf(fakeProvider()), models, admin: { token: TOKEN } }
+  gateway = await createTestGateway(config, files)
 })
 afterAll(async () => {
   await gateway.close()
@@ -36,13 +41,16 @@ afterAll(async () => {
 const ask = (method: string, path: string, body?: object) =>
   gateway.ask(method, `/admin${path}`, { key: TOKEN, body })
 
-/** They need files, an engine or a sink; tests of what is set up at run time look at their entries. */
+/** They need files, an engine, a sink, or a month that is over; tests of these look at their entries. */
 const ELSEWHERE = [
   'POST /managed',
   'POST /managed/revert',
+  'POST /managed/undo',
   'POST /secret/rotate',
   'POST /engines/test',
   'POST /sinks/test',
+  'POST /statements',
+  'POST /statements/:id/void',
 ]
 
 it('every change is in the audit log, and no secret', async () => {
@@ -68,6 +76,9 @@ it('every change is in the audit log, and no secret', async () => {
   await change('PATCH', '/accounts/:id', 'grace', { note: 'new' })
   await change('POST', '/accounts/:id/credits', 'grace', { usd: '5' })
   await change('POST', '/accounts/:id/adjust', 'grace', { usd: '-1', reason: 'a test' })
+  await change('POST', '/accounts/:id/checkout', 'grace', { usd: '10' })
+  await deliver(gateway.url, [paid('pay_of_nobody', 'pi_1')])
+  await change('POST', '/payments/:id/book', 'pi_1', { account_id: 'grace' })
   const { id } = await change('POST', '/accounts/:id/keys', 'grace', { name: 'laptop' })
   await change('PATCH', '/keys/:id', id, { rpm_limit: 5 })
   const team = await change('POST', '/accounts/:id/teams', 'grace', { name: 'red' })

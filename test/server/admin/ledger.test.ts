@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { AlertFindings } from '../../../src/gateway/alert-findings.ts'
 import { LEASE_MS } from '../../../src/state/ledger/ledger.ts'
-import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
+import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
 import { holdOf } from '../../state/_hold.ts'
 
 const TOKEN = 'admin-token-of-the-test'
@@ -33,6 +34,16 @@ async function orphans(account: string, ...requests: string[]): Promise<void> {
   await ledger.account(account)
   vi.useRealTimers()
 }
+
+it('says how large it is, and by how much it grows a day', async () => {
+  const sizeOf = async () => (await get('/state')).json.data
+  const before = await sizeOf()
+  for (let i = 0; i < 3; i++) expect((await gateway.chat(hello)).status).toBe(200)
+  await expect.poll(async () => (await sizeOf()).growth_bytes).toBeGreaterThan(0)
+  const { rows, bytes, free_bytes, growth_bytes } = await sizeOf()
+  expect([rows, free_bytes]).toEqual([before.rows + 3, expect.any(Number)])
+  expect(growth_bytes).toBeLessThanOrEqual(bytes)
+})
 
 describe('orphans', () => {
   it('are calls that were never settled, newest first', async () => {
@@ -98,14 +109,26 @@ describe('the outbox', () => {
     ])
   })
 
-  it('shows how much waits, and for how long', async () => {
+  it('shows how much waits, for how long, and why and since when; the status and the alert too', async () => {
     const { ledger } = gateway.gateway.runtime
-    vi.spyOn(ledger, 'health').mockReturnValue({ ok: false, outbox: 3, oldestMs: 1500 })
-    expect((await get('/outbox')).json.data).toEqual({
+    const outage = { why: 'Redis refuses: OOM', since: Date.UTC(2026, 10, 28, 10, 21, 4, 512) }
+    const health = { ok: false, outbox: 3, oldestMs: 1500, ...outage }
+    vi.spyOn(ledger, 'health').mockReturnValue(health)
+    const shown = {
       ok: false,
       outbox: 3,
       oldest_ms: 1500,
-      quarantined: [],
+      why: 'Redis refuses: OOM',
+      since: '2026-11-28T10:21:04.512Z',
+    }
+    expect((await get('/outbox')).json.data).toEqual({ ...shown, quarantined: [] })
+    expect((await gateway.ask('GET', '/admin/status', { key: TOKEN })).json.data.ledger).toEqual(
+      shown,
+    )
+    const findings = new AlertFindings().of(gateway.gateway.runtime)
+    expect(findings.find(({ kind }) => kind === 'ledger.down')).toMatchObject({
+      state: 'wrong',
+      message: 'the ledger cannot book: Redis refuses: OOM',
     })
   })
 })

@@ -7,7 +7,14 @@ const NAMES = ['Delta', 'alpha', 'Charlie', 'bravo']
 
 let gateway: TestGateway
 beforeAll(async () => {
-  gateway = await createTestGateway({ ...MOCK_CONFIG, admin: { token: TOKEN } })
+  const models = {
+    ...MOCK_CONFIG.models,
+    'house/large': {
+      pricing: { prompt: '0', completion: '0' },
+      deployments: [{ provider: 'mock', model: 'echo' }],
+    },
+  }
+  gateway = await createTestGateway({ ...MOCK_CONFIG, models, admin: { token: TOKEN } })
   for (const [i, name] of NAMES.entries()) {
     const id = `list-${name.toLowerCase()}`
     await ask('POST', '/accounts', { name, id })
@@ -27,7 +34,7 @@ const names = async (path: string) => (await list(path)).map(({ name }: any) => 
 
 describe('lists', () => {
   it('of accounts are sorted, searched and read page by page', async () => {
-    expect(await names('/accounts?q=list-')).toEqual(NAMES)
+    expect(await names('/accounts?q=list-')).toEqual(NAMES.toReversed())
     expect(await names('/accounts?q=list-&sort=name')).toEqual([
       'alpha',
       'bravo',
@@ -39,7 +46,12 @@ describe('lists', () => {
     const first = (await ask('GET', '/accounts?q=list-&sort=-name&limit=3')).json
     expect(first.data.map(({ name }: any) => name)).toEqual(['Delta', 'Charlie', 'bravo'])
     const rest = `/accounts?q=list-&sort=-name&limit=3&after=${first.next}`
-    expect((await ask('GET', rest)).json).toMatchObject({ data: [{ name: 'alpha' }], next: null })
+    expect((await ask('GET', rest)).json).toMatchObject({
+      data: [{ name: 'alpha' }],
+      next: null,
+      total: NAMES.length,
+    })
+    expect(first.total).toBe(NAMES.length)
     const [row] = await list('/accounts?q=list-bravo')
     expect(row).toMatchObject({ state: 'active', balance_usd: 13, key_count: 4, free_tier: false })
   })
@@ -53,6 +65,7 @@ describe('lists', () => {
         id: 'key-alpha-0',
         name: 'alpha 0',
         state: 'active',
+        account: 'list-alpha',
         start: expect.any(String),
       },
       {
@@ -60,6 +73,7 @@ describe('lists', () => {
         id: 'key-alpha-1',
         name: 'alpha 1',
         state: 'active',
+        account: 'list-alpha',
         start: expect.any(String),
       },
     ])
@@ -77,6 +91,14 @@ describe('lists', () => {
     expect(await list('/search?q=mock/echo')).toEqual([
       { kind: 'model', id: 'mock/echo', name: 'mock/echo' },
     ])
+    // A vendor, and the models that it serves under other names, after those that are called so.
+    const ofVendor = await list('/search?q=Mock')
+    expect(ofVendor[0]).toEqual({ kind: 'vendor', id: 'mock', name: 'mock' })
+    expect(ofVendor.slice(1).map(({ id }: any) => id)).toEqual([
+      ...Object.keys(MOCK_CONFIG.models).toSorted(),
+      'house/large',
+    ])
+    expect(await list('/search?q=oc&kind=vendor')).toEqual([ofVendor[0]])
     const wrong = await ask('GET', '/search')
     expect([wrong.status, wrong.json.error.param]).toEqual([400, 'q'])
   })

@@ -243,15 +243,20 @@ describe('a session', () => {
     }
     const other = await secondGateway(config)
     const { cookie } = await signIn(one, TOKEN)
-    const status = async () =>
-      (await send(`${other}/admin/accounts`, 'GET', undefined, { ...PAGE, cookie })).status
+    let acceptedAt = 0
+    const status = async () => {
+      const askedAt = performance.now()
+      const answer = await send(`${other}/admin/accounts`, 'GET', undefined, { ...PAGE, cookie })
+      if (answer.status === 200) acceptedAt = askedAt
+      return answer.status
+    }
     expect(await status()).toBe(200)
     expect((await withCookie(one, cookie, 'DELETE', '/session')).status).toBe(200)
     expect((await withCookie(one, cookie, 'GET', '/accounts')).status).toBe(401)
     const since = performance.now()
     await expect.poll(status, { interval: 200, timeout: 30_000 }).toBe(401)
-    // The bound is what operators are told; the poll itself takes a part of a second.
-    expect(performance.now() - since).toBeLessThan(6000)
+    // The bound is what operators are told. What was asked last and accepted shows it however slow this machine is.
+    expect(acceptedAt - since).toBeLessThan(6000)
   })
 })
 

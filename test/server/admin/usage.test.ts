@@ -115,6 +115,26 @@ describe('usage', () => {
     await expect.poll(async () => (await again()).ledger.agrees).toBe(true)
     expect((await again()).data).toEqual(before.data)
   })
+
+  it('is right after it was read again while credit was booked', async () => {
+    await gateway.newAccount('busy')
+    const ask = (method: string, path: string, body?: object) =>
+      gateway.ask(method, `/admin${path}`, { key: TOKEN, body })
+    const credit = () => ask('POST', '/accounts/busy/credits', { usd: '1' })
+    const credits = () => Promise.all([credit(), credit(), credit(), credit()])
+    for (let round = 0; round < 5; round++) {
+      const answers = await Promise.all([
+        credits(),
+        ask('GET', '/usage?account=busy'),
+        ask('POST', '/usage/rebuild'),
+        ask('GET', '/usage?account=busy'),
+        credits(),
+      ])
+      expect(answers.flat().map(({ status }) => status)).not.toContain(503)
+    }
+    const checked = async () => (await get('/usage?account=busy')).json.ledger
+    await expect.poll(checked).toMatchObject({ agrees: true, differences: [] })
+  })
 })
 
 describe('the entries of an account', () => {
@@ -138,21 +158,22 @@ describe('the entries of an account', () => {
 
 describe('the statement of an account', () => {
   it('goes from the opening balance to the closing one', async () => {
-    const { data, ledger } = (await get('/accounts/acme/statement')).json
+    const { data } = (await get('/accounts/acme/statement')).json
     const { balance_usd } = (await get('/accounts/acme')).json.data
-    expect(ledger).toMatchObject({ agrees: true })
     expect(data).toMatchObject({
       account_id: 'acme',
       opening_usd: 0,
       bookings: [{ kind: 'top-up', seq: 1 }],
       closing_usd: balance_usd,
-      models: [{ name: 'mock/echo' }],
-      tags: [{ name: null }, { name: 'nightly' }],
+      number: null,
+      state: 'draft',
+      usage: { models: [{ name: 'mock/echo' }], tags: [{ name: null }, { name: 'nightly' }] },
+      ledger: { agrees: true },
     })
     const { data: points } = (await get('/accounts/acme/balance')).json
     expect(points.at(-1).balance_usd).toBe(balance_usd)
     const { text } = await get('/accounts/acme/statement?format=csv')
-    expect(text).toMatch(/^kind,name,at,amount_usd\r\nopening,,.*,0\r\ntop-up,/)
+    expect(text).toMatch(/^section,name,at,.*\r\nstatement,DRAFT,.*\r\nsum,opening,,,,,,0/)
     expect((await get('/accounts/acme/statement?month=13')).status).toBe(400)
     expect((await get('/accounts/nobody/statement')).status).toBe(404)
   })

@@ -1,12 +1,20 @@
 /** Tests of vendors, engines, sinks and models: by draft and by name, with right and wrong keys, against a scripted other side. */
-import { createServer } from 'node:net'
-import { once } from 'node:events'
+import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { builtInPlugins } from '../../../src/gateway/plugin-code.ts'
 import { manageablePlugins } from '../../../src/gateway/manageable.ts'
+import { folder } from '../../_folder.ts'
+import { freePort } from '../../_ports.ts'
 import { eventually } from '../../_wait.ts'
 import { json, startUpstream } from '../../upstream.ts'
-import { managing, model, PLANTED, provider, vendor } from '../../gateway/_managed.ts'
+import {
+  configuration,
+  managing,
+  model,
+  PLANTED,
+  provider,
+  vendor,
+} from '../../gateway/_managed.ts'
 
 const test = (options: object, use = 'openai-compatible') => ({ use, options })
 
@@ -33,11 +41,26 @@ describe('a vendor', () => {
     })
   })
 
+  it('is listed with its address, its key and who has set it up', async () => {
+    const upstream = await vendor()
+    const gateway = await managing()
+    await gateway.change(provider(upstream.url), model())
+    const { data, text } = await gateway.admin('GET', '/providers')
+    expect(data.find(({ name }: { name: string }) => name === 'acme')).toMatchObject({
+      use: 'openai-compatible',
+      address: `${upstream.url}/v1`,
+      from: 'managed',
+      models: 1,
+      key: 'set',
+      last_success: null,
+      left_out: null,
+      changed: { by: 'file:admin' },
+    })
+    expect(text).not.toContain(PLANTED)
+  })
+
   it('that does not answer is told with the cause', async () => {
-    const server = createServer().listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    const { port } = server.address() as { port: number }
-    server.close()
+    const port = await freePort()
     const html = await startUpstream({
       pieces: ['<html>'],
       headers: { 'content-type': 'text/html' },
@@ -72,6 +95,26 @@ describe('a vendor', () => {
 })
 
 describe('a model', () => {
+  it('is among the running calls while it is tested, and the overview is shown', async () => {
+    const upstream = await vendor()
+    const gateway = await managing()
+    await gateway.change(provider(upstream.url), model())
+    let release = () => {}
+    const held = new Promise<void>((resolve) => (release = resolve))
+    upstream.answer(async () => {
+      await held
+      return json({ error: { message: 'no' } }, 500)
+    })
+    const tested = gateway.admin('POST', `/models/${encodeURIComponent('acme/one')}/test`, {})
+    const running = async () => (await gateway.admin('GET', '/status')).data?.running
+    await eventually(async () => expect(await running()).toBe(1))
+    expect((await gateway.admin('GET', '/overview')).status).toBe(200)
+    const { data } = await gateway.admin('GET', '/requests?running=true')
+    expect(data).toMatchObject([{ model: 'acme/one', key_id: null, running: true }])
+    release()
+    expect((await tested).data.ok).toBe(false)
+  })
+
   it('is tested by one smallest call, which no account pays', async () => {
     const upstream = await vendor()
     const gateway = await managing()
@@ -107,6 +150,24 @@ describe('a model', () => {
 })
 
 describe('engines and sinks', () => {
+  it('of the configuration without a name are found by the name of their plugin and by what they use', async () => {
+    const text = `export default { kind: 'sink', api: 1, name: 'pager', options: { '~standard': { version: 1, vendor: 'own', validate: (value) => ({ value: value ?? {} }) } }, setup: () => ({ takes: ['alert'], send: async () => {} }) }`
+    const lines = {
+      use: 'file',
+      name: 'lines',
+      options: { path: join(await folder({}), 'lines.jsonl') },
+    }
+    const config = JSON.stringify(configuration({ sinks: [{ use: './paging.js' }, lines] }))
+    const gateway = await managing({
+      files: { 'paging.js': text, 'gateway.config.json': config },
+    })
+    for (const name of ['pager', './paging.js', 'lines']) {
+      const { data } = await gateway.admin('POST', '/sinks/test', { name })
+      expect([name, data]).toEqual([name, expect.objectContaining({ ok: true })])
+    }
+    expect((await gateway.admin('POST', '/sinks/test', { name: 'file' })).status).toBe(404)
+  })
+
   it('are tested by one search and by one event', async () => {
     const upstream = await startUpstream()
     onTestFinished(() => upstream.close())
@@ -152,8 +213,10 @@ describe('what can be set up', () => {
       ]),
     )
     const built = await builtInPlugins()
-    const without = built
-      .filter(([kind, name]) => kind !== 'guard' && !plugins.some((one) => one.name === name))
+    // A guard is set up by policies, and payments by the file alone.
+    const managed = built.filter(([kind]) => kind !== 'guard' && kind !== 'payments')
+    const without = managed
+      .filter(([, name]) => !plugins.some((one) => one.name === name))
       .map(([, name]) => name)
     expect(without.toSorted()).toEqual(['espeak', 'file', 'tesseract'])
     const groq = plugins.find(({ name }) => name === 'groq')!

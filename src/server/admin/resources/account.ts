@@ -1,14 +1,25 @@
 import * as v from 'valibot'
 import { usdJson, type Pico } from '../../../money/amounts.ts'
-import { shownLimits, spendView, type Limit, type LimitMembers, type Spent } from './limit.ts'
-import { LIMITS, MEMBER_KEYS, NEW_KEYS } from './team.ts'
+import {
+  limitSettings,
+  shownLimits,
+  simpleForm,
+  spendView,
+  type Limit,
+  type Usd,
+  type LimitMembers,
+  type LimitsChange,
+  type Spent,
+} from './limit.ts'
+import type { AlertAnswer } from './alert.ts'
+import { MEMBER_KEYS, NEW_KEYS } from './team.ts'
+import { partyAddress, partyText, taxRate } from './statement.ts'
 import {
   bodyOf,
   columnsOf,
-  count,
   flag,
   instanceName,
-  modelsByName,
+  modelSettings,
   moment,
   momentOrNull,
   momentText,
@@ -18,44 +29,29 @@ import {
   seedOf,
   shownOf,
   signedUsd,
-  SPEND_CAP,
   text,
   usd,
   usdOrNothing,
   type ChangedSettings,
   type GivenSettings,
   type KeptSettings,
+  type Owner,
   type Settings,
   changedView,
-  type Changed,
   type Notice,
 } from './settings.ts'
 
+/** What statements say of who buys. */
+const billing = v.strictObject({
+  name: v.optional(partyText),
+  address: v.optional(partyAddress),
+  email: v.optional(partyText),
+  tax_id: v.optional(partyText),
+  tax: v.optional(v.strictObject({ rate: taxRate, note: v.optional(partyText) })),
+})
+
 export const ACCOUNT_SETTINGS = {
-  /** Requests per minute; when absent, no limit. */
-  rpm_limit: {
-    stored: 'rpm',
-    schema: count,
-    option: {
-      name: 'rpm',
-      value: 'n',
-      help: 'requests per minute of all its keys; "none" for no limit',
-    },
-  },
-  concurrency_limit: {
-    stored: 'concurrency',
-    schema: count,
-    option: { name: 'concurrency', value: 'n', help: 'their calls at once; "none" for no limit' },
-  },
-  spend_cap: {
-    ...SPEND_CAP,
-    option: {
-      name: 'cap',
-      value: 'usd[/day|/month]',
-      help: 'what they can spend; "none" for no limit',
-    },
-  },
-  limits: LIMITS,
+  ...limitSettings(' of all its keys', 'no limit'),
   new_keys: NEW_KEYS,
   member_keys: MEMBER_KEYS,
   /** Where the days of its limits and statements begin: a name such as `Europe/Berlin`; when absent, that of the configuration. */
@@ -69,28 +65,7 @@ export const ACCOUNT_SETTINGS = {
       help: 'zone of its days, such as Europe/Berlin; "none" for the default',
     },
   },
-  /** The models that its keys can use, beside what each key's own list says; when absent, all. */
-  models: {
-    stored: 'models',
-    schema: modelsByName,
-    csv: [],
-    option: {
-      name: 'models',
-      value: 'ids',
-      help: 'models that its keys can use, separated by commas; "none" for all',
-    },
-  },
-  /** Models that its keys cannot use. */
-  deny_models: {
-    stored: 'denyModels',
-    schema: modelsByName,
-    csv: [],
-    option: {
-      name: 'deny-models',
-      value: 'ids',
-      help: 'models that its keys cannot use, separated by commas; "none" denies none',
-    },
-  },
+  ...modelSettings('its keys'),
   /** The price list by which its calls are charged; when absent, the prices of the catalog. */
   price_list: {
     stored: 'priceList',
@@ -103,6 +78,27 @@ export const ACCOUNT_SETTINGS = {
       help: 'the price list by which it is charged; "none" for the prices of the catalog',
     },
   },
+  /** How far below zero its calls may take the balance, USD as decimal text; when absent, not at all. */
+  credit_limit_usd: {
+    stored: 'creditLimit',
+    schema: usdOrNothing,
+    rights: ['money'],
+    csv: [],
+    option: {
+      name: 'credit-limit',
+      value: 'usd',
+      help: 'how far below zero its calls may take the balance; "none" for not at all',
+    },
+  },
+  /** The event `topup.wanted` asks for a top-up below this balance. */
+  auto_top_up: {
+    stored: 'autoTopUp',
+    schema: v.strictObject({ below_usd: usdOrNothing, amount_usd: v.optional(usd) }),
+    rights: ['money'],
+    csv: [],
+  },
+  /** It is shown to those who have the right `money` alone. */
+  billing: { stored: 'billing', schema: billing, rights: ['money'], csv: [] },
   /** USD as decimal text. */
   alert_below_usd: {
     stored: 'alertBelow',
@@ -172,28 +168,22 @@ export const ACCOUNT_COLUMNS = [
 ]
 
 export interface Account
-  extends Omit<KeptSettings<typeof ACCOUNT_SETTINGS>, keyof LimitMembers>, LimitMembers {
-  readonly id: string
-  readonly name: string
-  readonly disabled: boolean
-  /** Moment of archiving, ms since epoch: the account's keys are refused for good. */
-  readonly archivedAt?: number | undefined
+  extends Omit<KeptSettings<typeof ACCOUNT_SETTINGS>, keyof LimitsChange>, LimitMembers, Owner {
   /** Salt of stored answers; absent until they are purged for the first time. */
   readonly answers?: string | undefined
-  /** Grows with every change; 0 before the first. */
-  readonly revision: number
-  readonly createdAt: number
-  /** The last change by an actor. */
-  readonly changed?: Changed | undefined
 }
 
 /** Members that change only with the account. */
 export function accountSettings(account: Account) {
+  const { billing: _, ...settings } = shownOf(ACCOUNT_SETTINGS, {
+    ...account,
+    ...simpleForm(account),
+  })
   return {
     id: account.id,
     name: account.name,
     disabled: account.disabled,
-    ...shownOf(ACCOUNT_SETTINGS, account),
+    ...settings,
     limits: shownLimits(account),
     archived_at: momentOrNull(account.archivedAt),
     created_at: moment(account.createdAt),
@@ -252,16 +242,24 @@ export function creditView({
 }
 
 export interface AccountAnswer extends ReturnType<typeof accountView<object, object>> {
-  /** Only in lists. */
+  /** Only lists have it. */
   readonly state?: string
   /** Number of keys that are not archived. */
   readonly key_count?: number
-  /** Only of a single account. */
+  /** The zone of its days: its own, else that of the configuration. Only a single account has it. */
+  readonly effective_time_zone?: string
+  /** A balance below it raises an alert: its own bound, else that of the configuration. Only a single account has it. */
+  readonly effective_alert_below_usd?: Usd
+  /** Only a single account has it. */
   readonly limit_status?: readonly Limit[]
   /** Settings without the effect that was meant; only of a single account. */
   readonly warnings?: readonly Notice[]
-  /** Only of a single account. */
+  /** Only a single account has it. */
   readonly credit?: ReturnType<typeof creditView>
+  /** Active ones on it, its teams and its keys; only of a single account. */
+  readonly alerts?: readonly AlertAnswer[]
+  /** What its statements say of it; only of a single account, with the right `money`. */
+  readonly billing?: Account['billing'] | null
   /** Ids; only of a single account. */
   readonly keys?: readonly string[]
 }

@@ -20,7 +20,7 @@ export interface AlertRecord {
 export interface Looked {
   readonly done: number
   readonly of: number
-  /** Before this, nothing is known to be well. */
+  /** Nothing is known to be well before this is true. */
   readonly complete: boolean
 }
 
@@ -37,4 +37,18 @@ export function alertView(alert: AlertRecord) {
   }
 }
 
-export type AlertAnswer = ReturnType<typeof alertView>
+/** What an alert or an incident is about, by name. */
+export interface Subject {
+  readonly kind: string
+  readonly id: string
+  readonly name: string
+  /** The account of a key or a team. */
+  readonly account?: string
+}
+
+/** An alert in a list. */
+export type AlertAnswer = ReturnType<typeof alertView> & {
+  readonly subject: Subject
+  /** The message without the id of the subject. */
+  readonly cause: string
+}

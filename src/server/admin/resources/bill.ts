@@ -1,4 +1,5 @@
 import { formatDecimal, usdJson, type Pico, type Usd } from '../../../money/amounts.ts'
+import { second } from './settings.ts'
 
 /** A quantity at its price; amounts are 10⁻¹⁸ USD. */
 interface Term {
@@ -32,8 +33,14 @@ interface Explained {
   }[]
 }
 
-/** A bill: the cost is the sum of the amounts and the rounding, less what was waived or cut. */
-export function billView({ bill, vendor, prices }: Explained) {
+interface Refund {
+  readonly amount: Pico
+  readonly at: number
+  readonly reason: string
+}
+
+/** A bill: the cost is the sum of the amounts and the rounding, less what was waived or cut. A refund is a booking of its own. */
+export function billView({ bill, vendor, prices }: Explained, refund: Refund | undefined) {
   return {
     cost_usd: usdJson(bill.cost),
     estimated: bill.estimated,
@@ -44,6 +51,9 @@ export function billView({ bill, vendor, prices }: Explained) {
     waived_because: bill.because ?? null,
     cut_usd: usdJson(bill.cut),
     prices,
+    refund: refund
+      ? { usd: usdJson(refund.amount), at: second(refund.at), reason: refund.reason }
+      : null,
     vendor: vendor
       ? {
           cost_usd: usdJson(vendor.cost),
@@ -54,7 +64,7 @@ export function billView({ bill, vendor, prices }: Explained) {
   }
 }
 
-/** Without `vendor` for those who have no right to see it. */
+/** The bill; `vendor` is absent for those who have no right to see it. */
 export type BillAnswer = Omit<ReturnType<typeof billView>, 'vendor'> &
   Partial<Pick<ReturnType<typeof billView>, 'vendor'>>
 

@@ -6,6 +6,9 @@ export interface Outbox {
   readonly ok: boolean
   readonly outbox: number
   readonly oldest_ms: number
+  /** The cause while it is not ok, and since when, as ISO 8601. */
+  readonly why?: string
+  readonly since?: string
 }
 
 export interface LogCounts {
@@ -13,15 +16,19 @@ export interface LogCounts {
   readonly dropped: Readonly<Record<string, number>>
 }
 
-export interface Status {
+/** What every screen of the console says of the gateway. */
+export interface Condition {
+  readonly state: string
+  readonly ledger: Outbox
+  readonly alerts: readonly Pick<AlertAnswer, 'kind' | 'message'>[]
+}
+
+export interface Status extends Condition {
   readonly version: string
   readonly node: string
   readonly started_at: string
   readonly uptime_seconds: number
-  readonly state: string
-  readonly ledger: Outbox
   readonly memory_bytes: number
-  readonly alerts: readonly Pick<AlertAnswer, 'kind' | 'message'>[]
   readonly running: number
   readonly calls: readonly object[]
 }

@@ -1,23 +1,25 @@
 import * as v from 'valibot'
 import { usdJson, type Usd } from '../../../money/amounts.ts'
 import {
+  limitSettings,
   shownLimits,
+  simpleForm,
   spendView,
   type Left,
   type Limit,
   type LimitMembers,
+  type LimitsChange,
   type Spent,
 } from './limit.ts'
 import { policyObject, type Policy } from './policy.ts'
-import { LIMITS } from './team.ts'
 import {
   bodyOf,
+  cacheUse,
   changedView,
   columnsOf,
-  count,
   flag,
   modelList,
-  modelsByName,
+  modelSettings,
   moment,
   momentOrNull,
   momentText,
@@ -26,14 +28,13 @@ import {
   recordId,
   seedOf,
   shownOf,
-  SPEND_CAP,
   TAG,
   whole,
-  type Changed,
   type ChangedSettings,
   type GivenSettings,
   type Notice,
   type KeptSettings,
+  type Owner,
   type Settings,
 } from './settings.ts'
 
@@ -45,36 +46,19 @@ const TIME = 'a valid point in time'
 /** The hash of a secret that was made elsewhere. */
 export const secretHash = v.pipe(v.string(SHA256), v.regex(/^[0-9a-f]{64}$/, SHA256))
 
+const MODELS = modelSettings('it')
+const MODEL_IDS = modelList(MODEL, /^[^/\s:]+\/\S+$/)
+
 export const KEY_SETTINGS = {
-  /** Requests per minute; when absent, the configured default. */
-  rpm_limit: {
-    stored: 'rpm',
-    schema: count,
-    option: { name: 'rpm', value: 'n', help: 'requests per minute; "none" for the default' },
-  },
-  /** Calls at a time; when absent, the configured default. */
-  concurrency_limit: {
-    stored: 'concurrency',
-    schema: count,
-    option: { name: 'concurrency', value: 'n', help: 'calls at once; "none" for the default' },
-  },
-  spend_cap: {
-    ...SPEND_CAP,
-    option: {
-      name: 'cap',
-      value: 'usd[/day|/month]',
-      help: 'spend cap such as 5.00/month; without a period for all time; "none" removes it',
-    },
-  },
-  limits: LIMITS,
+  ...limitSettings('', 'the default'),
   /** Id of the team. */
   team_id: {
     stored: 'team',
     schema: recordId,
-    csv: ['team_id'],
+    csv: [],
     option: { name: 'team', value: 'id', help: 'its team; "none" takes it out of one' },
   },
-  /** Stored as ms since epoch. */
+  /** It is stored as ms since epoch. */
   expires_at: {
     stored: 'expiresAt',
     schema: momentText,
@@ -87,29 +71,8 @@ export const KEY_SETTINGS = {
       help: 'end of its validity, such as 2027-01-31T00:00:00Z; "none" removes it',
     },
   },
-  /** The models that the key can use; when absent, all. */
-  models: {
-    stored: 'models',
-    schema: modelsByName,
-    seed: modelList(MODEL, /^[^/\s:]+\/\S+$/),
-    option: {
-      name: 'models',
-      value: 'ids',
-      help: 'models it can use, separated by commas; "none" for all',
-    },
-  },
-  /** Models that the key cannot use, also where `models` has them. */
-  deny_models: {
-    stored: 'denyModels',
-    schema: modelsByName,
-    seed: modelList(MODEL, /^[^/\s:]+\/\S+$/),
-    csv: [],
-    option: {
-      name: 'deny-models',
-      value: 'ids',
-      help: 'models it cannot use, separated by commas; "none" denies none',
-    },
-  },
+  models: { ...MODELS.models, seed: MODEL_IDS, csv: ['models'] },
+  deny_models: { ...MODELS.deny_models, seed: MODEL_IDS },
   policy: {
     stored: 'policy',
     schema: policyObject,
@@ -142,7 +105,7 @@ export const KEY_SETTINGS = {
   /** Whether its calls get stored answers; the model may say less. */
   cache: {
     stored: 'cache',
-    schema: v.picklist(['off', 'asked', 'on'], '"off", "asked" or "on"'),
+    schema: cacheUse,
     csv: [],
     option: {
       name: 'cache',
@@ -215,6 +178,7 @@ export const KEY_COLUMNS = [
   'last_used_at',
   ...columnsOf(KEY_SETTINGS),
   'created_at',
+  'team_id',
 ]
 
 interface PreviousSecret {
@@ -225,32 +189,22 @@ interface PreviousSecret {
 
 /** An API key. Its secret is never stored, only the hash. */
 export interface Key
-  extends Omit<KeptSettings<typeof KEY_SETTINGS>, keyof LimitMembers>, LimitMembers {
-  readonly id: string
+  extends Omit<KeptSettings<typeof KEY_SETTINGS>, keyof LimitsChange>, LimitMembers, Owner {
   readonly account: string
-  readonly name: string
   /** Beginning of the secret for lists: `sk-sluice-ab12`; for a secret of another origin the stated text, or `seeded`. */
   readonly start: string
   /** Hexadecimal SHA-256 of the secret. */
   readonly sha256: string
   /** The secret before the last rotation. */
   readonly previous?: PreviousSecret | undefined
-  readonly disabled: boolean
   /** Id of the member who owns it. */
   readonly owner?: string | undefined
-  /** Moment of archiving, ms since epoch: the key is refused for good. */
-  readonly archivedAt?: number | undefined
-  /** Grows with every change. */
-  readonly revision: number
-  readonly createdAt: number
-  /** The last change by an actor. */
-  readonly changed?: Changed | undefined
 }
 
 /** Members that change only with the key. */
 export function keySettings(key: Key) {
   const { previous } = key
-  const { expires_at, ...settings } = shownOf(KEY_SETTINGS, key)
+  const { expires_at, ...settings } = shownOf(KEY_SETTINGS, { ...key, ...simpleForm(key) })
   return {
     id: key.id,
     account_id: key.account,
@@ -281,15 +235,15 @@ export function keyView<Place extends object>(key: Key, spend: Spent, place: Pla
 }
 
 export interface KeyAnswer extends ReturnType<typeof keyView<object>> {
-  /** Only in lists. */
+  /** Only lists have it. */
   readonly state?: string
   /** The hour of its last charge; null where it is unknown. */
   readonly last_used_at?: string | null
-  /** Only of a single key. */
+  /** Only a single key has it. */
   readonly limit_status?: readonly Limit[]
   /** What refuses it first; only of a single key. */
   readonly left?: Left | null
-  /** Of its account, in which its windows turn; only of a single key. */
+  /** The zone of its account, in which its windows turn; only a single key has it. */
   readonly time_zone?: string
   /** Settings without the effect that was meant. */
   readonly warnings?: readonly Notice[]

@@ -4,18 +4,18 @@ import type { Usd } from '../../../money/amounts.ts'
 export interface LedgerEntry {
   readonly seq: number
   readonly kind: 'usage' | 'orphan' | 'top-up' | 'promo' | 'adjust' | 'refund' | 'expire'
-  /** Only of a booking. */
+  /** Only a booking has it. */
   readonly reference?: string
-  /** Of a call, and of a refund that of the call. */
+  /** The id of a call; a refund has that of its call. */
   readonly request_id?: string
   readonly key_id?: string | undefined
   readonly at: string
   readonly amount_usd: Usd
   readonly reason?: string | undefined
   readonly note?: string | undefined
-  /** Only of a booking: id of who made it. */
+  /** The id of the token or person that made a booking. */
   readonly actor?: string
-  /** Only of credit that expires. */
+  /** Only credit that expires has it. */
   readonly expires_at?: string
   /** The block of credit from which a correction has taken first. */
   readonly takes_from?: string

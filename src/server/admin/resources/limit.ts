@@ -1,11 +1,17 @@
 import * as v from 'valibot'
 import { formatPico, parsePico, usdJson, type Pico, type Usd } from '../../../money/amounts.ts'
-import { modelsByName } from './settings.ts'
+import {
+  count,
+  modelsByName,
+  SPEND_CAP,
+  type ChangedSettings,
+  type KeptSettings,
+} from './settings.ts'
 
 export type { Usd } from '../../../money/amounts.ts'
 
 /** Most limits of one owner, and most patterns of one limit. */
-const MOST_LIMITS = 16
+export const MOST_LIMITS = 16
 const MOST_PATTERNS = 32
 
 const UNIT = 'one of usd, requests, tokens, concurrent'
@@ -32,50 +38,102 @@ export const limitList = v.pipe(
   v.readonly(),
 )
 
+/** The settings that limit: the simple form, and the list, which records keep. @param of whose they are, in the help; empty for one key. @param absent what holds without a rate or number */
+export const limitSettings = (of: string, absent: string) =>
+  ({
+    rpm_limit: {
+      stored: 'rpm',
+      schema: count,
+      option: {
+        name: 'rpm',
+        value: 'n',
+        help: `requests per minute${of}; "none" for ${absent}`,
+      },
+    },
+    concurrency_limit: {
+      stored: 'concurrency',
+      schema: count,
+      option: {
+        name: 'concurrency',
+        value: 'n',
+        help: `calls at once${of}; "none" for ${absent}`,
+      },
+    },
+    spend_cap: {
+      ...SPEND_CAP,
+      option: {
+        name: 'cap',
+        value: 'usd[/day|/month]',
+        help: `spend cap${of} such as 5.00/month; without a period for all time; "none" removes it`,
+      },
+    },
+    limits: { stored: 'limits', schema: limitList, csv: [] },
+  }) as const
+
 export type LimitEntry = v.InferOutput<typeof limitEntry>
 
-/** A higher value of a limit, by the name of the limit, until a moment, ms since epoch. */
-type Raises = Readonly<Record<string, { readonly value: string | number; readonly until: number }>>
+/** A change of limits in either spelling. */
+export type LimitsChange = ChangedSettings<ReturnType<typeof limitSettings>>
 
-/** The members of a record that limit: the simple form, and further limits with their names. */
-export interface LimitMembers {
-  readonly rpm?: number | undefined
-  readonly concurrency?: number | undefined
-  readonly spendCap?:
-    | { readonly usd: string; readonly scope: 'lifetime' | 'day' | 'month' }
-    | undefined
-  readonly limits?: readonly (LimitEntry & { readonly name?: string })[] | undefined
-  readonly raises?: Raises | undefined
-  /** When limits with a counter were set, ms since epoch, by their names. */
-  readonly since?: Readonly<Record<string, number>> | undefined
+/** A limit as a record keeps it. */
+export interface StoredLimit extends LimitEntry {
+  /** Its name without the owner. */
+  readonly name: string
+  /** A higher value until a moment, ms since epoch. */
+  readonly raised?: { readonly value: string | number; readonly until: number }
+  /** When a limit with a counter was set, ms since epoch. */
+  readonly since?: number
 }
 
-/** All limits of a record with their names, those of the simple form first. */
-export function limitsIn(record: LimitMembers): (LimitEntry & { readonly name?: string })[] {
-  const { rpm, concurrency, spendCap, limits = [] } = record
-  const list: (LimitEntry & { readonly name?: string })[] = []
-  if (rpm !== undefined) {
-    list.push({ unit: 'requests', window: 'minute', value: rpm, name: 'rpm' })
+/** The limits of a record. */
+export interface LimitMembers {
+  readonly limits?: readonly StoredLimit[] | undefined
+}
+
+const PLAIN_CAP = /^cap\.(lifetime|day|month)$/
+
+/** The entries of a list that the simple form has members for. */
+export const isSimple = {
+  rpm: ({ name }: StoredLimit) => name === 'rpm',
+  concurrency: ({ name }: StoredLimit) => name === 'concurrency',
+  /** The first one is the spend cap. */
+  spendCap: ({ name }: StoredLimit) => PLAIN_CAP.test(name),
+}
+
+/** The limits of a record in the simple form. */
+export function simpleForm({
+  limits = [],
+}: LimitMembers): KeptSettings<Omit<ReturnType<typeof limitSettings>, 'limits'>> {
+  const [rate, calls, cap] = Object.values(isSimple).map((is) => limits.find(is))
+  return {
+    ...(rate && { rpm: Number(rate.value) }),
+    ...(calls && { concurrency: Number(calls.value) }),
+    ...(cap && { spendCap: { usd: String(cap.value), scope: cap.window as 'day' } }),
   }
-  if (concurrency !== undefined) {
-    list.push({ unit: 'concurrent', value: concurrency, name: 'concurrency' })
-  }
-  if (spendCap) {
-    const { usd: value, scope: window } = spendCap
-    list.push({ unit: 'usd', window, value, name: `cap.${window}` })
-  }
-  return [...list, ...limits]
+}
+
+/** The limits of a record that the simple form has no member for; undefined where there are none. */
+export function otherLimits({ limits = [] }: LimitMembers): LimitMembers['limits'] {
+  const simple = Object.values(isSimple).map((is) => limits.find(is))
+  const others = limits.filter((one) => !simple.includes(one))
+  return others.length > 0 ? others : undefined
 }
 
 /** The limits of a record for answers, with the raises that run; null where there are none. */
-export function shownLimits(record: LimitMembers, now: number = Date.now()) {
-  const list = limitsIn(record)
-  if (list.length === 0) return null
-  return list.map(({ name = '', ...entry }) => {
-    const raise = record.raises?.[name]
-    const raised = raise && { value: raise.value, until: new Date(raise.until).toISOString() }
-    const value = entry.unit === 'usd' ? formatPico(parsePico(String(entry.value))) : entry.value
-    return { ...entry, value, ...(raise && raise.until > now && { raised }) }
+export function shownLimits({ limits }: LimitMembers, now: number = Date.now()) {
+  if (!limits) return null
+  return limits.map(({ unit, window, models, raised, ...entry }) => {
+    const value = unit === 'usd' ? formatPico(parsePico(String(entry.value))) : entry.value
+    const isRaised = raised && raised.until > now
+    return {
+      unit,
+      ...(window && { window }),
+      value,
+      ...(models && { models }),
+      ...(isRaised && {
+        raised: { value: raised.value, until: new Date(raised.until).toISOString() },
+      }),
+    }
   })
 }
 
@@ -109,13 +167,13 @@ export interface Limit {
   readonly source: 'key' | 'team' | 'account' | 'default' | 'tier'
   /** Counted since the window began, or since its reset. */
   readonly used: number | Usd
-  /** Set aside for running calls. */
+  /** It is set aside for running calls. */
   readonly held: number | Usd
   readonly left: number | Usd
   /** Bounds of the window, ISO 8601; null for a limit without them. */
   readonly starts_at: string | null
   readonly resets_at: string | null
-  /** From when it counts, where that is after the window began. */
+  /** The moment from which it counts, where that is after the window began. */
   readonly since?: string
   readonly raised?: { readonly from: number | string; readonly until: string }
   /** What a reset has taken off in this window. */

@@ -32,6 +32,12 @@ export const managedRevert = v.strictObject({
   dry_run: v.optional(flag, false),
 })
 
+/** `POST /managed/undo`. */
+export const managedUndo = v.strictObject({
+  revision: whole(1, Number.MAX_SAFE_INTEGER, REVISION),
+  dry_run: v.optional(flag, false),
+})
+
 /** `POST /providers/test` and its like: an entry in force, a draft, or a draft over an entry. */
 export const draft = v.pipe(
   v.strictObject({
@@ -87,4 +93,44 @@ export interface TestAnswer {
   readonly message: string | null
   readonly cause: string | null
   readonly models?: readonly string[]
+}
+
+/** A model that a vendor names. */
+export interface OfferAnswer {
+  readonly id: string
+  readonly model: string
+  readonly name: string | null
+  readonly modality: string | null
+  readonly context_length: number | null
+  readonly pricing: Readonly<Record<string, unknown>> | null
+  readonly price_source: { readonly from: string | null; readonly checked_at: string | null } | null
+  readonly capabilities: readonly string[] | null
+  /** The models of this gateway that it serves already. */
+  readonly served_as: readonly string[]
+}
+
+/** A vendor as it is used: of a file, of the environment, or set up at run time. */
+export interface ProviderAnswer {
+  readonly name: string
+  readonly use: string
+  /** Its own address, without what could be a secret; null where the plugin knows it. */
+  readonly address: string | null
+  readonly from: string
+  /** The file or the variable that has it. */
+  readonly where: string | null
+  /** Models that have a deployment at it. */
+  readonly models: number
+  /** Calls and failures of a day; null without the index of usage. */
+  readonly last_24h: {
+    readonly calls: number
+    readonly failures: Readonly<Record<string, number>>
+  } | null
+  /** When a call last got its whole answer, since the start. */
+  readonly last_success: string | null
+  /** Whether its key is set; null where it takes none. */
+  readonly key: 'set' | 'not set' | null
+  /** Who has set it up at run time, and when; null for one of a file. */
+  readonly changed: { readonly at: string; readonly by: string; readonly revision: number } | null
+  /** Why it is not in force. */
+  readonly left_out: string | null
 }

@@ -52,7 +52,7 @@ export interface HealthReport {
   readonly failures: number
   /** End of the cooldown; only present in state `cooldown`. */
   readonly cooldownUntil?: number
-  /** Set where an operator has disabled the deployment for the cooldown. */
+  /** It is set where an operator has disabled the deployment for the cooldown. */
   readonly takenOut?: true
   readonly lastFailure?: string
   /** The vendor's message about it, without secrets and quotations. */
@@ -60,6 +60,8 @@ export interface HealthReport {
   readonly latencyMs?: number
   /** Number of calls that the deployment is working on. */
   readonly inFlight: number
+  /** When a call last got its whole answer; ms since epoch. */
+  readonly succeededAt?: number
   /** Whether a call was answered since the start, or an operator has put it back. */
   readonly isProven: boolean
 }
@@ -93,6 +95,7 @@ export function deploymentView(
       taken_out: health.takenOut ?? false,
       latency_ms: health.latencyMs === undefined ? null : Math.round(health.latencyMs),
       in_flight: health.inFlight,
+      last_success: momentOrNull(health.succeededAt),
     },
   }
 }
@@ -125,7 +128,7 @@ export interface ModelAnswer {
   readonly deprecated_on: string | null
   /** The entry that it comes from, such as `openai/*`. */
   readonly wildcard: string | null
-  /** Null without the index of usage. */
+  /** It is null without the index of usage. */
   readonly last_24h: {
     readonly calls: number
     readonly cost_usd: Usd
@@ -137,7 +140,7 @@ export interface ModelAnswer {
 /** A price of a model that differs from the previous one. Prices of tiers have names such as `prompt@272001`. */
 export interface PriceMove {
   readonly model: string
-  /** Absent where the whole model is meant. */
+  /** It is absent where the whole model is meant. */
   readonly price?: string
   readonly from: string
   readonly to: string

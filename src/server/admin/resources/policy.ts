@@ -23,7 +23,7 @@ export interface Policy {
 
 export interface Escalation {
   readonly enabled: boolean
-  /** Appended to the refusal. At most 2,000 code points. */
+  /** It is appended to the refusal. At most 2,000 code points. */
   readonly message?: string
 }
 
@@ -110,6 +110,8 @@ export interface Tried {
     readonly refusal?: string
     readonly header?: string
   } | null
+  /** The input as a vendor would see it for a key whose personal data is masked; null without a guard that masks. */
+  readonly masked: string | null
   readonly warnings: readonly string[]
   readonly cost_usd?: Usd
 }

@@ -44,6 +44,7 @@ export const REQUEST_COLUMNS = [
   'end',
   'stream',
   'cost_usd',
+  'vendor_cost_usd',
   'estimated',
   ...['admit_ms', 'guard_ms', 'first_ms', 'settled_ms', 'total_ms'].map((name) => `times.${name}`),
   ...QUANTITIES.map((name) => `usage.${name}`),
@@ -64,26 +65,36 @@ export const REQUEST_COLUMNS = [
 const HIDDEN = ['limits', 'decided', 'trace', 'request', 'response', 'content'] as const
 type Hidden = (typeof HIDDEN)[number]
 /** Members that a running call has in part, and amounts, which are JSON numbers here. */
-type Changed = 'status' | 'outcome' | 'times' | 'guard' | 'cost_usd' | 'cost_details'
+type Changed =
+  | 'status'
+  | 'outcome'
+  | 'times'
+  | 'guard'
+  | 'cost_usd'
+  | 'cost_details'
+  | 'vendor_cost_usd'
 
 export interface RequestView extends Omit<EndedCall, Hidden | Changed> {
-  /** null until it is sent. */
+  /** It is null until it is sent. */
   readonly status: number | null
-  /** null while the call runs. */
+  /** It is null while the call runs. */
   readonly outcome: EndedCall['outcome'] | null
-  /** null while the call runs. */
+  /** It is null while the call runs. */
   readonly end: End | null
   readonly times: { readonly [Name in keyof EndedCall['times']]: number | null }
   readonly guard: Omit<NonNullable<EndedCall['guard']>, 'policy'> | null
   readonly cost_usd: Usd | null
   readonly cost_details: Readonly<Record<string, Usd>> | null
-  /** null where it is unknown. */
+  /** What vendors are paid, null where it is unknown: with the right `money`. */
+  readonly vendor_cost_usd?: Usd | null
+  /** It is null where it is unknown. */
   readonly key_name?: string | null
   readonly running: boolean
 }
 
-export function requestView(call: EndedCall, running: boolean): RequestView {
-  const { cost_usd, cost_details, guard, ...rest } = call
+/** @param withMoney whether it has what vendors are paid */
+export function requestView(call: EndedCall, running: boolean, withMoney: boolean): RequestView {
+  const { cost_usd, cost_details, vendor_cost_usd: vendor, guard, ...rest } = call
   const shown: Partial<typeof rest> = { ...rest }
   for (const name of HIDDEN) delete shown[name]
   const details = Object.entries(cost_details ?? {}).map(([name, usd]) => [name, amount(usd)])
@@ -91,6 +102,7 @@ export function requestView(call: EndedCall, running: boolean): RequestView {
     ...(shown as Omit<typeof rest, Hidden>),
     cost_usd: cost_usd === null ? null : amount(cost_usd),
     cost_details: cost_details && Object.fromEntries(details),
+    ...(withMoney && { vendor_cost_usd: vendor === null ? null : amount(vendor) }),
     guard: guard && { outcome: guard.outcome, rules: guard.rules },
     end: running ? null : endOf(call),
     running,
@@ -125,12 +137,12 @@ export interface RequestDetails extends RequestView {
   readonly limits: readonly LimitInForce[] | null
   /** The row of the ledger with the charge; absent while the call runs. */
   readonly ledger?: { readonly seq: number; readonly cost_usd: Usd } | null
-  /** Null where it cannot be explained any more. */
+  /** It is null where it cannot be explained any more. */
   readonly bill?: BillAnswer | null
   /** The row was folded into a total, or its prices are not stored. */
   readonly bill_missing?: 'folded' | 'prices'
   readonly content?: 'kept' | 'not kept'
-  /** Set where only the ledger has the call. */
+  /** It is set where only the ledger has the call. */
   readonly log?: 'missing'
 }
 

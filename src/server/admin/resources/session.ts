@@ -1,5 +1,6 @@
 /** Operators: their roles and rights, sessions of the console, tokens of the admin API, and tokens to call as a key. */
 import * as v from 'valibot'
+import type { Condition } from './gateway.ts'
 import type { Right } from './rights.ts'
 import { momentText, type Notice } from './settings.ts'
 
@@ -84,6 +85,8 @@ export interface Session {
   readonly demo: boolean
   /** Whether part of them is still to be written; absent otherwise. */
   readonly demo_filling?: boolean
+  /** The frame of every screen shows it: it needs no question of its own. */
+  readonly status: Condition
 }
 
 /** A session in lists. */

@@ -73,6 +73,20 @@ export interface Changed {
   readonly by: string
 }
 
+/** What keys, teams and accounts have beside their settings. */
+export interface Owner {
+  readonly id: string
+  readonly name: string
+  readonly disabled: boolean
+  /** Moment of archiving, ms since epoch: calls are refused for good. */
+  readonly archivedAt?: number | undefined
+  /** Grows with every change. */
+  readonly revision: number
+  readonly createdAt: number
+  /** The last change by an actor. */
+  readonly changed?: Changed | undefined
+}
+
 /** A setting without the effect that was meant. */
 export interface Notice {
   readonly code: string
@@ -182,6 +196,9 @@ export const momentText = v.pipe(
   v.check(isMoment, MOMENT),
 )
 
+const MONTH = 'a month such as "2026-10"'
+export const monthText = v.pipe(v.string(MONTH), v.regex(/^\d{4}-(0[1-9]|1[0-2])$/, MONTH))
+
 export function text(most: number) {
   const expected = `a text of 1 to ${most} characters`
   return v.pipe(v.string(expected), v.minLength(1, expected), v.maxLength(most, expected))
@@ -206,6 +223,9 @@ export const modelList = (expected: string, form: RegExp) =>
   v.pipe(v.array(v.pipe(v.string(expected), v.regex(form, expected)), MODELS), v.readonly())
 export const modelsByName = modelList(MODEL_NAME, /^\S{1,256}$/)
 
+/** Whether calls get stored answers. */
+export const cacheUse = v.picklist(['off', 'asked', 'on'], '"off", "asked" or "on"')
+
 const spendCap = <Amount extends v.GenericSchema<string>>(usd: Amount) =>
   v.strictObject({
     usd,
@@ -214,7 +234,7 @@ const spendCap = <Amount extends v.GenericSchema<string>>(usd: Amount) =>
 
 type SpendCap = v.InferOutput<ReturnType<typeof spendCap<typeof usd>>>
 
-/** The setting of a spend cap, without its option. Its amount is text, so that a client can send back what it read. */
+/** A spend cap. Its amount is text, so that a client can send back what it read. */
 export const SPEND_CAP = {
   stored: 'spendCap',
   schema: spendCap(v.pipe(v.string(CAP), v.check(isCap, CAP))),
@@ -231,6 +251,31 @@ export const SPEND_CAP = {
   }),
   csv: ['spend_cap.usd', 'spend_cap.scope'],
 } as const
+
+/** The lists of models that may be used, all when absent, and of those that may not. @param user who uses them, in the help */
+export const modelSettings = (user: string) =>
+  ({
+    models: {
+      stored: 'models',
+      schema: modelsByName,
+      csv: [],
+      option: {
+        name: 'models',
+        value: 'ids',
+        help: `models that ${user} can use, separated by commas; "none" for all`,
+      },
+    },
+    deny_models: {
+      stored: 'denyModels',
+      schema: modelsByName,
+      csv: [],
+      option: {
+        name: 'deny-models',
+        value: 'ids',
+        help: `models that ${user} cannot use, separated by commas; "none" denies none`,
+      },
+    },
+  }) as const
 
 export const NOTE = {
   stored: 'note',

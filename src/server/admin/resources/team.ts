@@ -1,19 +1,23 @@
 import * as v from 'valibot'
 import {
   limitList,
+  limitSettings,
   shownLimits,
+  simpleForm,
   spendView,
   type Limit,
   type LimitMembers,
+  type LimitsChange,
   type Spent,
 } from './limit.ts'
 import { policyObject } from './policy.ts'
 import {
   bodyOf,
   changedView,
+  cacheUse,
   columnsOf,
-  count,
   flag,
+  modelSettings,
   modelsByName,
   moment,
   momentOrNull,
@@ -22,13 +26,12 @@ import {
   recordId,
   seedOf,
   shownOf,
-  SPEND_CAP,
   TAG,
   whole,
-  type Changed,
   type ChangedSettings,
   type GivenSettings,
   type KeptSettings,
+  type Owner,
   type Settings,
 } from './settings.ts'
 
@@ -42,13 +45,12 @@ const newKeySettings = v.strictObject({
   policy: v.optional(policyObject),
   tag: v.optional(TAG),
   log_content: v.optional(flag),
+  cache: v.optional(cacheUse),
+  mask: v.optional(flag),
   expires_in: v.optional(whole(1, MOST_SECONDS, ' of seconds')),
 })
 
 export type NewKeySettings = v.InferOutput<typeof newKeySettings>
-
-/** A list of limits; a record keeps a part of it as members of their own. */
-export const LIMITS = { stored: 'limits', schema: limitList, csv: [] } as const
 
 export const NEW_KEYS = { stored: 'newKeys', schema: newKeySettings, csv: [] } as const
 
@@ -65,46 +67,8 @@ export const MEMBER_KEYS = {
 } as const
 
 export const TEAM_SETTINGS = {
-  /** Requests per minute of all its keys; when absent, no limit. */
-  rpm_limit: {
-    stored: 'rpm',
-    schema: count,
-    option: { name: 'rpm', value: 'n', help: 'requests per minute; "none" for no limit' },
-  },
-  concurrency_limit: {
-    stored: 'concurrency',
-    schema: count,
-    option: { name: 'concurrency', value: 'n', help: 'calls at once; "none" for no limit' },
-  },
-  spend_cap: {
-    ...SPEND_CAP,
-    option: {
-      name: 'cap',
-      value: 'usd[/day|/month]',
-      help: 'what its keys can spend; "none" for no limit',
-    },
-  },
-  limits: LIMITS,
-  models: {
-    stored: 'models',
-    schema: modelsByName,
-    csv: [],
-    option: {
-      name: 'models',
-      value: 'ids',
-      help: 'models that its keys can use, separated by commas; "none" for all',
-    },
-  },
-  deny_models: {
-    stored: 'denyModels',
-    schema: modelsByName,
-    csv: [],
-    option: {
-      name: 'deny-models',
-      value: 'ids',
-      help: 'models that its keys cannot use, separated by commas; "none" denies none',
-    },
-  },
+  ...limitSettings(' of all its keys', 'no limit'),
+  ...modelSettings('its keys'),
   new_keys: NEW_KEYS,
   member_keys: MEMBER_KEYS,
   note: NOTE,
@@ -147,18 +111,8 @@ export const TEAM_COLUMNS = [
 
 /** Keys of one account with limits, models and a switch in common. */
 export interface Team
-  extends Omit<KeptSettings<typeof TEAM_SETTINGS>, keyof LimitMembers>, LimitMembers {
-  readonly id: string
+  extends Omit<KeptSettings<typeof TEAM_SETTINGS>, keyof LimitsChange>, LimitMembers, Owner {
   readonly account: string
-  readonly name: string
-  readonly disabled: boolean
-  /** Moment of archiving, ms since epoch: its keys are refused for good. */
-  readonly archivedAt?: number | undefined
-  /** Grows with every change. */
-  readonly revision: number
-  readonly createdAt: number
-  /** The last change by an actor. */
-  readonly changed?: Changed | undefined
 }
 
 /** Members that change only with the team. */
@@ -168,7 +122,7 @@ export function teamSettings(team: Team) {
     account_id: team.account,
     name: team.name,
     disabled: team.disabled,
-    ...shownOf(TEAM_SETTINGS, team),
+    ...shownOf(TEAM_SETTINGS, { ...team, ...simpleForm(team) }),
     limits: shownLimits(team),
     archived_at: momentOrNull(team.archivedAt),
     created_at: moment(team.createdAt),
@@ -178,7 +132,7 @@ export function teamSettings(team: Team) {
 export interface TeamAnswer extends ReturnType<
   typeof teamView<{ readonly state: string; readonly key_count: number }>
 > {
-  /** Only of a single team. */
+  /** Only a single team has it. */
   readonly limit_status?: readonly Limit[]
 }
 

@@ -45,6 +45,14 @@ export interface UsageSums extends Readonly<Record<Quantity, number | null>> {
 
 /** Sums, and figures that cannot be added up. */
 export interface UsageTotals extends UsageSums {
+  /** What promotional credit has paid of the cost. */
+  readonly promotional_usd: Usd | null
+  /** Refunds of calls, on their own day. */
+  readonly refunded_usd: Usd | null
+  /** What vendors are paid, and what is earned of those calls; with the right `money` alone. */
+  readonly vendor_cost_usd?: Usd | null
+  readonly margin_usd?: Usd | null
+  readonly vendor_unknown_calls?: number | null
   readonly p50_ms: number | null
   readonly p95_ms: number | null
   readonly first_part_p50_ms: number | null
@@ -60,7 +68,7 @@ export interface UsageCell extends UsageSpan {
 }
 
 export interface Agreement {
-  /** Null while entries wait to be read. */
+  /** It is null while entries wait to be read. */
   readonly agrees: boolean | null
   readonly as_of: string
   readonly differences: readonly {
@@ -77,6 +85,8 @@ export interface UsageAnswer {
   readonly totals: UsageTotals
   readonly rollup: Rollup
   readonly range: { readonly from: string; readonly to: string }
+  /** The zone in which days and months are dates; `mixed` where each account has its own. */
+  readonly time_zone: string
   readonly partial: { readonly from: string | null }
   /** Share from 0 to 1. */
   readonly indexed: number
@@ -84,60 +94,6 @@ export interface UsageAnswer {
   readonly ledger: Agreement & { readonly cost_usd: Usd | null }
   /** Names of the keys in it, by id. */
   readonly key_names?: Readonly<Record<string, string | null>>
-}
-
-export interface Booking {
-  readonly seq: number
-  readonly at: number
-  readonly kind: string
-  readonly amount: Pico
-  readonly reference: string
-  readonly note: string | null
-}
-
-export interface SpentOn {
-  readonly name: string
-  readonly calls: number
-  readonly cost: Pico
-}
-
-/** An account's money between two moments, which are the beginnings of days. */
-export interface Statement {
-  readonly opening: Pico
-  readonly bookings: readonly Booking[]
-  readonly models: readonly SpentOn[]
-  readonly tags: readonly SpentOn[]
-  readonly spent: Pico
-  readonly closing: Pico
-}
-
-export function statementView(
-  account: { readonly id: string; readonly name: string },
-  month: { readonly name: string; readonly from: number; readonly to: number },
-  { opening, bookings, models, tags, spent, closing }: Statement,
-) {
-  const spentOn = (of: readonly SpentOn[]) =>
-    of.map(({ name, calls, cost }) => ({ name: name || null, calls, cost_usd: usdJson(cost) }))
-  return {
-    account_id: account.id,
-    name: account.name,
-    month: month.name,
-    from: second(month.from),
-    to: second(month.to),
-    opening_usd: usdJson(opening),
-    bookings: bookings.map(({ seq, at, kind, amount, reference, note }) => ({
-      seq,
-      at: second(at),
-      kind,
-      amount_usd: usdJson(amount),
-      reference,
-      note,
-    })),
-    models: spentOn(models),
-    tags: spentOn(tags),
-    spent_usd: usdJson(spent),
-    closing_usd: usdJson(closing),
-  }
 }
 
 export interface BalancePoint {
@@ -152,11 +108,6 @@ export const balanceView = ({ at, balance, booked }: BalancePoint) => ({
   balance_usd: usdJson(balance),
   booked_usd: usdJson(booked),
 })
-
-export interface StatementAnswer {
-  readonly data: ReturnType<typeof statementView>
-  readonly ledger: Agreement
-}
 
 export interface Balances {
   readonly data: readonly ReturnType<typeof balanceView>[]

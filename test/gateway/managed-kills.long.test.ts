@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { exportLines, importLines } from '../../src/cli/archive/archive.ts'
 import type { Records } from '../../src/state/records.ts'
-import { managing, model, PLANTED, provider, vendor, type Managing } from './_managed.ts'
+import { kept, model, PLANTED, provider, vendor, type Managing } from './_managed.ts'
 
 const CHAT = { model: 'acme/one', messages: [{ role: 'user', content: 'hi' }] }
 const WRITES = ['put', 'create', 'replace', 'add', 'drop', 'del'] as const
@@ -32,13 +32,13 @@ function killAfter(records: Records, writes: number) {
 async function restarted(gateway: Managing): Promise<Managing> {
   const { directory } = gateway
   await gateway.close()
-  return managing({ directory })
+  return kept({ directory })
 }
 
 describe('a gateway that is killed', () => {
   it('after any step of a change has the layer before it or after it, and changes it again', async () => {
     const upstream = await vendor()
-    let gateway = await managing()
+    let gateway = await kept()
     const secret = gateway.key.secret
     await gateway.change(provider(upstream.url), model())
     const seen = new Set<string>()
@@ -63,7 +63,7 @@ describe('a gateway that is killed', () => {
 
   it('after any step of a rotation can open every secret', async () => {
     const upstream = await vendor()
-    let gateway = await managing()
+    let gateway = await kept()
     const secret = gateway.key.secret
     await gateway.change(provider(upstream.url), model())
     await gateway.change(model('acme/two'))
@@ -83,7 +83,7 @@ describe('a gateway that is killed', () => {
 describe('200 broken entries', () => {
   it('do not stop a start: the rest is served, and each is named', async () => {
     const upstream = await vendor()
-    const gateway = await managing()
+    const gateway = await kept()
     const secret = gateway.key.secret
     await gateway.change(provider(upstream.url), model())
     const { records } = gateway.gateway.runtime
@@ -110,13 +110,13 @@ describe('200 broken entries', () => {
 it('an export of the ledger carries what was set up, sealed as it is', async () => {
   const upstream = await vendor()
   const env = { SLUICEGATE_SECRET: 's'.repeat(40) }
-  const gateway = await managing({ env })
+  const gateway = await kept({ env })
   await gateway.change(provider(upstream.url), model())
   const lines: string[] = []
   for await (const line of exportLines(gateway.gateway.runtime)) lines.push(line)
   expect(lines.join('')).toContain('"kind":"managed","optional":true')
   expect(lines.join('')).not.toContain(PLANTED)
-  const other = await managing({ env })
+  const other = await kept({ env })
   const { directory } = other
   // The accounts of the two have the same names.
   await importLines(other.gateway.runtime, async function* () {
@@ -124,7 +124,7 @@ it('an export of the ledger carries what was set up, sealed as it is', async () 
     yield `${JSON.stringify({ kind: 'end', lines: 3 })}\n`
   })
   await other.close()
-  const again = await managing({ directory, env })
+  const again = await kept({ directory, env })
   expect((await again.admin('GET', '/managed')).data).toMatchObject({ revision: 1 })
   expect((await again.chat(CHAT, { key: other.key.secret })).status).toBe(200)
 })
