@@ -1,8 +1,10 @@
 /** Client of the admin API, for commands that need a running gateway. */
+import { existsSync } from 'node:fs'
+import { dirname } from 'node:path'
 import type { $Fetch } from 'ofetch'
 import type { Config } from '../config/config.ts'
 import type { UpstreamFailure } from '../errors/errors.ts'
-import { readAdminToken } from '../gateway/admin-token.ts'
+import { adminTokenFile, readAdminToken } from '../gateway/admin-token.ts'
 import { NO_TOKEN, callableUrl } from '../gateway/welcome.ts'
 import { DIRECT, type EgressRoute } from '../upstream/egress.ts'
 import { openHttp } from '../upstream/http.ts'
@@ -27,8 +29,13 @@ export class Refused extends CommandError {
 export interface Admin {
   /** The URL of the gateway, without a trailing slash. */
   readonly url: string
-  /** The body of a successful response, with exact numbers. @throws Refused, CommandError without an answer */
-  ask(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<any>
+  /** The body of a successful response, with exact numbers. @param revision that the object has to have. @throws Refused, CommandError without an answer */
+  ask(
+    method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
+    path: string,
+    body?: object,
+    revision?: number,
+  ): Promise<any>
   /** A response that is no JSON: a table, or a stream of events. @throws Refused, CommandError without an answer */
   open(path: string): Promise<Response>
   list(path: string): Promise<any[]>
@@ -58,17 +65,28 @@ export async function connect(args: Arguments, begins = false): Promise<Admin> {
       ? (await configurationOf(args)).loaded
       : undefined
   const config = loaded?.config
-  const url = (options.url ?? urlOf(config!)).replace(/\/+$/, '')
+  const running =
+    options.url === undefined && config!.state.driver === 'file'
+      ? (await import('../state/sqlite/folder.ts')).runningGateway(config!.state.path)
+      : undefined
+  const url = (options.url ?? running?.url ?? urlOf(config!)).replace(/\/+$/, '')
   const token =
     options.token ??
     config?.admin.token ??
     (config?.admin.enabled ? readAdminToken(config.state) : undefined)
   if (token === undefined) {
-    const why =
-      config?.admin.enabled === false ? 'the configuration has admin.enabled: false.' : NO_TOKEN
-    throw new CommandError(`There is no admin token: ${why}`)
+    throw new CommandError(`There is no admin token: ${withoutToken(config, options.url)}`)
   }
   return adminAt(url, token, routeOf(loaded))
+}
+
+/** The reason why there is no token, and the remedy. @param url the address that was asked for */
+function withoutToken(config: Config | undefined, url: string | undefined): string {
+  if (config?.admin.enabled === false) return 'the configuration has admin.enabled: false.'
+  const file = config && adminTokenFile(config.state)
+  if (url !== undefined || file === undefined) return NO_TOKEN
+  if (existsSync(file)) return `${file} cannot be read.`
+  return `no gateway has started in ${dirname(file)}. "sluicegate serve" starts one; of another one name the folder in SLUICEGATE_DATA, or --url and --token.`
 }
 
 function adminAt(
@@ -79,7 +97,8 @@ function adminAt(
 ): Admin {
   const http = openHttp(route, { timeoutMs: TIMEOUT_MS, limitBytes: Infinity })
   const target = { base: `${url}/admin`, token, client: http.client }
-  const ask: Admin['ask'] = (method, path, body) => request(target, method, path, body)
+  const ask: Admin['ask'] = (method, path, body, revision) =>
+    request(target, method, path, body, revision)
   const open: Admin['open'] = (path) => openAnswer(target, path)
   const close = async () => {
     await http.close()
@@ -105,11 +124,15 @@ async function request(
   method: string,
   path: string,
   body?: object,
+  revision?: number,
 ): Promise<any> {
   const response = await client
     .raw<string, 'text'>(base + path, {
       method,
-      headers: { authorization: `Bearer ${token}` },
+      headers: {
+        authorization: `Bearer ${token}`,
+        ...(revision !== undefined && { 'if-match': `"${revision}"` }),
+      },
       responseType: 'text',
       ignoreResponseError: true,
       ...(body && { body }),

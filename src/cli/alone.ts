@@ -1,8 +1,10 @@
 /** `serve` in one process. */
 import { withChangesLogged } from '../gateway/changes.ts'
 import { flushCompileCache } from 'node:module'
+import { packageVersion } from '../gateway/version.ts'
 import { callableUrl } from '../gateway/welcome.ts'
 import { logEvent } from '../observe/events.ts'
+import { announceGateway } from '../state/sqlite/folder.ts'
 import type { Address } from './address.ts'
 import { CommandError, type Arguments } from './command.ts'
 import type { configurationOf } from './configuration.ts'
@@ -15,7 +17,6 @@ import {
   gatewayToServe,
   ofLedger,
   prepareState,
-  seedAgain,
   tell,
   warnOfConfiguration,
 } from './serving.ts'
@@ -43,19 +44,31 @@ export async function serveAlone(
     onFault: (error, kind) => gateway.reportFault(error, kind),
     onReload: () => watcher?.reload(),
   })
+  let patience: AbortSignal | undefined
   let reason: StopReason | undefined
   let endDemo: (() => Promise<void>) | undefined
+  let withdraw: (() => void) | undefined
   try {
     const isTerminal = process.stdout.isTTY
     const isSeen = isTerminal || args.on.has('print-key')
-    const report = await prepareState(gateway, isSeen, demo)
+    const { report } = await prepareState(gateway, isSeen, demo)
     const server = await openPort(gateway, where)
+    const { state } = gateway.runtime.config
+    if (state.driver === 'file') {
+      withdraw = announceGateway(state.path, {
+        url: callableUrl(server.url),
+        pid: process.pid,
+        started_at: new Date().toISOString(),
+        version: packageVersion(),
+      })
+    }
     using _freeing = freeStartMemory(gateway)
     watcher = await keepUpToDate({ log, loaded, options }, async (next) => {
       await withChangesLogged(gateway, () => gateway.reload(next))
-      if (!demo) await seedAgain(gateway)
+      if (!demo) await gateway.seeding.again()
     })
-    await tell({ gateway, report, server }, isTerminal)
+    const told = report.then((done) => done && tell({ gateway, report: done, server }, isTerminal))
+    await Promise.race([told, stop.requested])
     endDemo = demo?.begin(gateway, callableUrl(server.url))
     // Written now, because a process that is killed cannot write it.
     flushCompileCache()
@@ -65,14 +78,15 @@ export async function serveAlone(
       message: `${reason.why}: waiting for running calls to end; a second signal ends them`,
       members: { why: reason.why, running: gateway.running.size },
     })
-    limitStop(gateway.runtime.config.server)
+    patience = limitStop(gateway.runtime.config.server, stop.hurry)
     const tellStopped = stopTeller(log)
     await endDemo?.()
     await watcher.close()
     tellStopped(await server.close({ hurry: stop.hurry }))
   } finally {
     await endDemo?.()
-    await closeGateway(gateway)
+    withdraw?.()
+    await closeGateway(gateway, patience)
     stop.release()
   }
   if (stop.hurry.aborted) throw new CommandError('Ended by a second signal.')

@@ -5,6 +5,7 @@ import {
   type Arguments,
   type Command,
   type Kind,
+  type Owner,
   type OptionSpecs,
 } from './command.ts'
 import type { Named } from './look-up.ts'
@@ -17,7 +18,7 @@ type Question =
 
 interface Asked extends Omit<Command, 'name' | 'help' | 'run'> {
   /** What the first argument names; the question gets its path. */
-  readonly of?: Kind
+  readonly of?: Kind | Owner
   /** Whether the answer is a list that also comes as CSV. */
   readonly csv?: true
   /** Whether all pages of the list are asked for. */
@@ -80,7 +81,7 @@ export function asked(name: string, help: string, spec: Asked): Command {
     ? { ...command, run: async (args) => guarded(args, () => command.run(args)) }
     : command
 
-  /** Without a terminal, what is final needs its word before anything is looked up. */
+  /** Runs a command; a final one needs its word first where there is no terminal, before anything is looked up. */
   async function guarded(args: Arguments, go: () => Promise<void>): Promise<void> {
     const [id = ''] = args.positionals
     const isFinal = final!({ id, name: id, path: '' }, args) !== undefined
@@ -105,6 +106,9 @@ export function asked(name: string, help: string, spec: Asked): Command {
       : typeof question === 'string'
         ? await admin.ask('GET', question)
         : await admin.ask(...question)
+    // Without a public URL of the gateway a link begins at the address that was asked; a folder serves no pages.
+    if (typeof answer.link === 'string' && args.text.data === undefined)
+      answer.link = new URL(answer.link, admin.url).href
     const isJson = args.on.has('json')
     const text = isJson ? '' : await show(answer, args, named)
     print(args, isJson && json(answer, args, named), () => text)
@@ -135,6 +139,31 @@ export function connected(
       }
     },
   }
+}
+
+/** The commands that refuse an object, accept it again and archive it. @param consequence of archiving, after its name */
+export function switches(
+  of: Kind,
+  helps: { readonly disable: string; readonly enable: string; readonly archive?: string },
+  consequence = '',
+): Command[] {
+  const kind = of[0]!.toUpperCase() + of.slice(1)
+  const row = { arguments: [of], of }
+  const turns = (['disable', 'enable'] as const).map((verb) =>
+    asked(`${of}s ${verb}`, helps[verb], {
+      ...row,
+      ask: (_, path) => ['PATCH', path, { disabled: verb === 'disable' }],
+      show: changed(kind, `${verb}d`),
+    }),
+  )
+  if (helps.archive === undefined) return turns
+  const archive = asked(`${of}s archive`, helps.archive, {
+    ...row,
+    final: (one) => `${kind} ${calledOf(one)} ${consequence}. Archive it?`,
+    ask: (_, path) => ['DELETE', path],
+    show: changed(kind, 'archived'),
+  })
+  return [...turns, archive]
 }
 
 /** Prints a list as CSV, as it comes. @param path with the filters */

@@ -25,6 +25,9 @@ export interface Arguments {
 /** What an argument can name by id, name, beginning or secret. */
 export type Kind = 'account' | 'key' | 'team' | 'token' | 'session' | 'alert' | 'member'
 
+/** The owner of limits: `team:` and `account:` stand before its name, `key:` may. */
+export type Owner = 'owner'
+
 export interface Command {
   readonly name: string
   readonly help: string

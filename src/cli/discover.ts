@@ -7,7 +7,7 @@ import { compareOffers, type OfferReport } from '../models/offers.ts'
 import type { PriceList } from '../models/price-list.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
-import { toJson, say } from './output.ts'
+import { print } from './output.ts'
 
 /** Names that a line has before it says how many more there are. */
 const SHOWN = 8
@@ -26,8 +26,7 @@ export async function discoverModels(args: Arguments): Promise<void> {
   const state = { driver: 'memory' } as const
   const gateway = await createGateway({ ...loaded, config: { ...config, state } })
   const results = await askAll(gateway, args.positionals, listed).finally(() => gateway.close())
-  if (args.on.has('json')) process.stdout.write(toJson(results))
-  else say(results.map(inWords).join('\n'))
+  print(args, results, () => results.map(inWords).join('\n'))
   const failed = results.filter((one) => 'error' in one).length
   if (failed > 0) {
     const vendors = failed === 1 ? 'One vendor' : `${failed} vendors`

@@ -10,7 +10,7 @@ export const HEALTH: Command = {
       value: 'url',
       help: 'its address (default: SLUICEGATE_URL, else http://127.0.0.1:8787)',
     },
-    timeout: { value: 'seconds', help: 'how long to wait (default: 5)' },
+    timeout: { value: 'time', time: 'length', help: 'how long to wait (default: 5s)' },
   },
   run: async (args) => (await import('./health.ts')).health(args),
 }

@@ -14,35 +14,37 @@ const EXAMPLES = [
 /** Options that many commands take; they are one paragraph at the end of their help. */
 const COMMON: ReadonlySet<string> = new Set(['csv', ...Object.keys({ ...REMOTE, ...SHARED })])
 
-/** The groups with a line for each noun; with all, every command. */
+/** The groups with a line for each noun, on one screen of 80 columns and 40 rows; with all, every command. */
 export function overview(groups: readonly Group[], all: boolean): string {
-  const lines = groups.map((group) => {
-    const rows = all
-      ? group.commands.map((one) => [usageOf(one, ''), one.help] as const)
-      : nouns(group.commands)
-    return `${styled('bold', group.name)}\n${columns(rows)}`
-  })
-  const between = all ? '\n' : ''
   return [
     `${PROGRAM}: a gateway in front of model vendors. Without a command it starts.\n\n`,
-    lines.join(between),
+    all
+      ? groups
+          .map(({ name, commands }) => {
+            const rows = commands.map((one) => [usageOf(one, ''), one.help] as const)
+            return `${styled('bold', name)}\n${columns(rows)}`
+          })
+          .join('\n')
+      : groups.map(nouns).join(''),
     `\nExamples\n${EXAMPLES.map((one) => `  ${PROGRAM} ${one}\n`).join('')}`,
-    `\n"${PROGRAM} <command> --help" has the options, "--help --all" every command, "${MANUAL}" the manual.\n`,
+    `More: "<command> --help", "--help --all" for every command, "${MANUAL}".\n`,
   ].join('')
 }
 
-/** A line for each noun, with its verbs. */
-function nouns(commands: readonly Command[]): (readonly [string, string])[] {
-  const byNoun = Map.groupBy(commands, ({ name }) => name.split(' ')[0]!)
-  const single = [...byNoun].filter(([noun, of]) => of.length === 1 && of[0]!.name === noun)
-  const others = [...byNoun].filter(([noun, of]) => of.length > 1 || of[0]!.name !== noun)
-  return [
-    ...(single.length > 0 ? [[single.map(([noun]) => noun).join(', '), ''] as const] : []),
-    ...others.map(([noun, of]) => {
-      const verbs = of.flatMap(({ name }) => name.slice(noun.length + 1) || [])
-      return [noun, verbs.join(', ')] as const
-    }),
-  ]
+/** A group: short nouns beside its name, and a line for each noun with more than two commands. */
+function nouns({ name, commands }: Group): string {
+  const byNoun = Map.groupBy(commands, (one) => one.name.split(' ')[0]!)
+  const all = [...byNoun].map(([noun, of]) => {
+    const verbs = of.flatMap((one) => one.name.slice(noun.length + 1) || [])
+    return { noun, verbs, isShort: of.length < 3 }
+  })
+  const short = all.filter(({ isShort }) => isShort)
+  const beside = short.map(({ noun, verbs }) => `${noun} ${verbs.join('/')}`.trimEnd()).join(', ')
+  const others = all.filter(({ isShort }) => !isShort)
+  const rows = [...Map.groupBy(others, ({ verbs }) => verbs.join(' '))].map(
+    ([verbs, of]) => [of.map(({ noun }) => noun).join(', '), verbs] as const,
+  )
+  return `${styled('bold', name)}${beside && `: ${beside}`}\n${columns(rows)}`
 }
 
 /** The help of a command, and the commands that begin with its word; or the commands of a family such as `keys`. */
@@ -68,8 +70,8 @@ export function helpOf(
     own.length > 0 ? `\nOptions:\n${columns(own)}` : '',
     command.name === word && family.length > 0 ? `\nRelated commands:\n${columns(related)}` : '',
     example === undefined ? '' : `\nExample:\n  ${PROGRAM} ${example}\n`,
-    `\nCommon options:\n${columns(common)}`,
     manual,
+    `\nCommon options:\n${columns(common)}`,
   ].join('')
 }
 
@@ -102,6 +104,11 @@ function columns(rows: readonly (readonly [string, string])[]): string {
     .join('')
 }
 
+/** The words of a name such as `on|off`; none where it stands for any text. */
+function fixedValues(name = ''): readonly string[] {
+  return /^[\w.-]+(?:\|[\w.-]+)+$/.test(name) ? name.split('|') : []
+}
+
 /** A script that completes commands and options, without a start of the program. @throws CommandError for another shell */
 export function completion(shell: string, commands: readonly Command[]): string {
   if (shell !== 'bash' && shell !== 'zsh') {
@@ -115,18 +122,38 @@ export function completion(shell: string, commands: readonly Command[]): string 
     if (!words.has(at)) words.set(at, new Set())
     words.get(at)!.add(word)
   }
-  for (const { name, options } of commands) {
+  for (const { name, options, arguments: names = [] } of commands) {
     const [noun = '', verb] = name.split(' ')
     put('', noun)
     if (verb !== undefined) put(noun, verb)
-    for (const option of Object.keys({ ...options, ...SHARED, help: {} })) put(name, `--${option}`)
+    for (const value of fixedValues(names[0])) put(name, value)
+    for (const [option, { value }] of Object.entries({ ...options, ...SHARED })) {
+      put(name, `--${option}`)
+      for (const one of fixedValues(value)) put(`--${option}`, one)
+    }
+    put(name, '--help')
   }
-  const cases = [...words].map(([at, all]) => `    "${at}") words="${[...all].join(' ')}" ;;`)
+  // A line for each noun with several commands, one for the others, and one for fixed values.
+  const lineOf = ([at]: [string, unknown]) => {
+    const [noun = ''] = at.split(' ')
+    const isFamily = commands.some(({ name }) => name.startsWith(`${noun} `))
+    return at.startsWith('--') ? '--' : isFamily ? noun : ''
+  }
+  const cases = [...Map.groupBy(words, lineOf).values()].map((of) =>
+    of.map(([at, all]) => `"${at}") words="${[...all].join(' ')}" ;;`).join(' '),
+  )
   return [
-    ...(shell === 'zsh' ? ['autoload -U +X bashcompinit && bashcompinit'] : []),
+    ...(shell === 'zsh'
+      ? [
+          '(( ${+functions[compdef]} )) || { autoload -U compinit && compinit }; autoload -U +X bashcompinit && bashcompinit',
+        ]
+      : []),
     `_${PROGRAM}() {`,
     '  local cur="${COMP_WORDS[COMP_CWORD]}" one="${COMP_WORDS[1]}" two="${COMP_WORDS[1]} ${COMP_WORDS[2]}" at',
-    '  COMPREPLY=()',
+    `  local values="$(_${PROGRAM}_words "\${COMP_WORDS[COMP_CWORD-1]}")"`,
+    '  if [[ "${COMP_WORDS[COMP_CWORD-1]}" == --* && -n "$values" ]]; then',
+    '    COMPREPLY=( $(compgen -W "$values" -- "$cur") ); return',
+    '  fi',
     '  if [ "$COMP_CWORD" -eq 1 ]; then at=""',
     '  elif [ "$COMP_CWORD" -eq 2 ]; then at="$one"',
     '  else at="$two"; fi',

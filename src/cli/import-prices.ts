@@ -14,7 +14,7 @@ import { PRICE_LIST_FILE, type PriceList } from '../models/price-list.ts'
 import type { PriceMove } from '../server/admin/resources/model.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf, routeOf } from './configuration.ts'
-import { table, toJson, say } from './output.ts'
+import { print, table } from './output.ts'
 
 /** What is read without `--from`; the first that has a model gives its prices. */
 const PUBLIC_LISTS = ['litellm', 'models.dev']
@@ -23,7 +23,7 @@ const PUBLIC_LISTS = ['litellm', 'models.dev']
 const SHOWN = 3
 
 /**
- * Without `--write` nothing is written.
+ * Writes nothing without `--write`.
  * @throws CommandError with status 1 if a source cannot be read, with status 3 if something was held back
  */
 export async function importPrices(args: Arguments): Promise<void> {
@@ -60,10 +60,11 @@ async function run(args: Arguments): Promise<void> {
   const differing = await ownDifferences(args, listed, wantedIn(wanted))
   const written = on.has('write')
   if (written) await writePrices(wanted, list)
-  say(
-    on.has('json')
-      ? toJson({ ...changesAsJson(lists, comparison), ...differing, written })
-      : report(lists, comparison) + ownReport(differing) + ending(written, label),
+  const value = { ...changesAsJson(lists, comparison), ...differing, written }
+  print(
+    args,
+    value,
+    () => report(lists, comparison) + ownReport(differing) + ending(written, label),
   )
   const { length } = comparison.held
   if (length > 0) {

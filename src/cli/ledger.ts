@@ -5,13 +5,13 @@
 import { open, rm } from 'node:fs/promises'
 import type { Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { statfsSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, statfsSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { LoadedConfig } from '../config/config.ts'
 import { closeState, openState, type OpenState } from '../gateway/open-state.ts'
 import { DAY_MS } from '../state/ledger/windows.ts'
-import { bookableRow } from '../state/ledger/deferred.ts'
+import { bookableRow } from '../state/ledger/unconfirmed.ts'
 import { foldInto } from '../state/ledger/maintenance.ts'
 import { CannotOpen } from '../state/sqlite/file.ts'
 import { beginLedger, LEDGER_FILE } from '../state/sqlite/folder.ts'
@@ -20,6 +20,7 @@ import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { commandLog, forCommand, needLedger, opening } from './folder.ts'
 import { print as shown } from './output.ts'
+import { confirm, needYes } from './terminal.ts'
 
 /** Exports to standard output or into a new file. @throws ConfigError, or CommandError if a file cannot be used */
 export async function exportLedger(args: Arguments): Promise<void> {
@@ -78,6 +79,11 @@ export async function compactLedger(args: Arguments): Promise<void> {
   needLedger(loaded.config)
   const { state } = loaded.config
   const before = boundOf(args.text.before, state)
+  if (before) {
+    needYes(args, 'ledger compact')
+    const day = before.toJSON().slice(0, 10)
+    await confirm(args, `Rows older than ${day} become daily totals for good. Fold them?`)
+  }
   if (state.driver === 'file') needRoom(state.path)
   await withState(loaded, async ({ ledger, archive }) => {
     const { bytes: bytesBefore } = await ledger.state()
@@ -229,7 +235,10 @@ async function* linesOf(file: string): AsyncGenerator<string> {
 function explained(file: string, error: unknown): unknown {
   if (error instanceof LineError) return new CommandError(`${file}, ${error.message}.`)
   if (error instanceof RangeError) return new CommandError(`${error.message}.`)
-  const { syscall, message } = error as NodeJS.ErrnoException
+  const { syscall, message, code } = error as NodeJS.ErrnoException
+  const folder = dirname(file)
+  const missing = existsSync(folder) ? `file ${JSON.stringify(file)}` : `folder ${folder}`
+  if (code === 'ENOENT') return new CommandError(`There is no ${missing}.`)
   return syscall === undefined ? error : new CommandError(`${file} cannot be used: ${message}.`)
 }
 

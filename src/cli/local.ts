@@ -15,7 +15,7 @@ import { createGateway, type Gateway } from '../gateway/gateway.ts'
 import { oidcClients } from '../server/login.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
-import { table, toJson, say } from './output.ts'
+import { print, table, toJson, say } from './output.ts'
 import { UpstreamFailure } from '../errors/errors.ts'
 import { inTime } from '../lifetime/scope.ts'
 import type { Provider } from '../plugin.ts'
@@ -49,7 +49,12 @@ export async function check(args: Arguments): Promise<void> {
   const count =
     warnings.length + remarked.length + logins.filter(({ error }) => error !== null).length
   const { ofModels, others } = originsOf(loaded)
-  const { ways } = gateway.runtime.egress
+  const { egress, providers } = gateway.runtime
+  // Until now only logins have connected.
+  const ofLogins = [...providers].flatMap(([name, { logIn, address }]) =>
+    logIn ? egress.loginWays(name, address) : [],
+  )
+  const ways = [...egress.ways, ...ofLogins]
   if (args.on.has('json')) {
     const listed = models.map((model) => ({
       ...summaryOf(model),
@@ -57,7 +62,8 @@ export async function check(args: Arguments): Promise<void> {
     }))
     const settings = others.map(settingInJson)
     const { warnings } = loaded.network
-    say(toJson({ file, models: listed, settings, findings, logins, ways, network: warnings }))
+    const value = { file, models: listed, settings, findings, logins, ways, network: warnings }
+    process.stdout.write(toJson(value))
     return refuseWarnings(args, count)
   }
   const valid = models.length === 1 ? '1 model' : `${models.length} models`
@@ -123,38 +129,26 @@ function priceless(ids: readonly string[]): string {
   return ids.map((id) => `not served, because no list has a price: ${id}\n`).join('')
 }
 
-const HEADINGS = [
-  'MODEL',
-  'MODALITY',
-  'TIER',
-  'CAPABILITIES',
-  'ALIASES',
-  'DEPLOYMENTS',
-  'ENTRY FROM',
-  'PRICES FROM',
-  'USD PER UNIT',
-]
+const HEADINGS = ['MODEL', 'CAN', 'USD', 'PRICES FROM']
 
 /** @param origins the origins of the members of its entry */
 function rowOf(model: Model, origins: ReadonlyMap<string, readonly Origin[]> = new Map()) {
-  const { id, modality, free_tier, pricing, deployments, aliases } = summaryOf(model)
-  const { capabilities } = model
+  const { id, modality, capabilities, priceSource } = model
   const prices = [
-    ...pricesInWords(pricing),
+    ...pricesInWords(model.pricing),
     ...model.priceChanges.map(
       (change) =>
         `from ${new Date(change.from).toISOString()}: ${pricesInWords(change.pricing).join(', ')}`,
     ),
   ]
-  const abilities = capabilities ? (capabilities.size > 0 ? 'list' : 'none') : 'unknown'
-  const { from, checked_at } = model.priceSource
+  const listed = capabilities && [...capabilities].map((one) => one.toLowerCase()).join(' ')
+  const able = modality === 'chat' ? (listed ?? 'all, not listed') : modality
+  const { from, checked_at } = priceSource
   const source = [
     checked_at === undefined ? from : `${from} ${checked_at.slice(0, 10)}`,
     ...namesOf(origins.get('pricing') ?? []),
   ]
-  const layers = namesOf([...origins.values()].flat())
-  const tier = free_tier ? 'free' : 'paid'
-  return [id, modality, tier, abilities, aliases, deployments, layers, source, prices]
+  return [id, able || 'text alone', prices, source]
 }
 
 /** @throws CommandError if there are warnings and `--strict` is given */
@@ -194,12 +188,9 @@ export async function init(args: Arguments): Promise<void> {
   }
   const token = await addToken()
   await keepOutOfGit()
-  if (args.on.has('json')) {
-    process.stdout.write(toJson({ config: CONFIG_FILE, env: ENV_FILE, token_added: token }))
-    return
-  }
   const made = token ? `made an admin token in ${ENV_FILE}` : `kept the admin token in ${ENV_FILE}`
-  say(`Wrote ${CONFIG_FILE} and ${made}. Next: "check", then "serve".\n`)
+  const value = { config: CONFIG_FILE, env: ENV_FILE, token_added: token }
+  print(args, value, () => `Wrote ${CONFIG_FILE} and ${made}. Next: "check", then "serve".\n`)
 }
 
 /** Adds a token; keeps an existing one, because programs may use it. @returns whether one was added */
@@ -233,11 +224,33 @@ function pricesInWords({ overrides = [], ...base }: Pricing): string[] {
   ]
 }
 
+/** Prices that are not per token. */
+const PER_UNIT: ReadonlySet<string> = new Set([
+  'request',
+  'web_search',
+  'image',
+  'page',
+  'character',
+  'second',
+  'search_unit',
+])
+
+/** Text such as `prompt 2.5/M`, for a million tokens, or `page 0.01`. */
 function named(prices: object): string[] {
-  return Object.entries(prices).map(([name, price]) => `${name} ${price}`)
+  return Object.entries(prices).map(([name, price]) =>
+    PER_UNIT.has(name) ? `${name} ${price}` : `${name} ${millionTimes(String(price))}/M`,
+  )
 }
 
-/** Such as `prompt 0.000001 (16.6 %)`, with the margin; a dash where it is not known. */
+/** A decimal text times a million, exactly. */
+function millionTimes(price: string): string {
+  const [whole = '', fraction = ''] = price.split('.')
+  const digits = fraction.padEnd(6, '0')
+  const moved = `${whole}${digits.slice(0, 6)}.${digits.slice(6)}`
+  return moved.replace(/^0+(?=\d)/, '').replace(/\.?0*$/, '')
+}
+
+/** Text such as `prompt 0.000001 (16.6 %)`, with the margin; a dash where it is not known. */
 function vendorInWords(model: Model): string[] {
   return (marginsOf(model) ?? []).map(
     ({ price, vendor, percent }) =>
@@ -266,7 +279,7 @@ function summaryOf(whole: Model) {
 
 /** The configuration that `init` writes. It works without changes and names the next steps. */
 const STARTER = `extends: starter # mock models, and models of every vendor whose API key is in .env
-# Every member is described in docs/configuration.md.
+# Every member is described by: sluicegate docs configuration
 
 server:
   host: 127.0.0.1

@@ -1,7 +1,7 @@
 /** What people name: by id, by name, by the beginning of either, and a key by its secret, which is never sent. */
 import { hash } from 'node:crypto'
 import type { Admin } from './admin.ts'
-import { CommandError, type Arguments, type Kind } from './command.ts'
+import { CommandError, type Arguments, type Kind, type Owner } from './command.ts'
 import { table } from './output.ts'
 import { hiddenText } from './terminal.ts'
 
@@ -9,6 +9,7 @@ import { hiddenText } from './terminal.ts'
 const MIN_LETTERS = 4
 /** Shortest argument that is taken for a secret. */
 const SECRET = /^sk-.{17,}$/
+const OWNER = /^(?:(key|team|account):)?(.*)$/s
 /** Kinds whose lists are short; the admin API has no search for them. */
 const LISTS: Readonly<Partial<Record<Kind, string>>> = {
   team: '/teams',
@@ -39,9 +40,11 @@ export interface Named {
  */
 export async function lookUp(
   admin: Pick<Admin, 'ask'>,
-  kind: Kind,
-  { positionals: [name = ''] }: Pick<Arguments, 'positionals'>,
+  of: Kind | Owner,
+  { positionals: [text = ''] }: Pick<Arguments, 'positionals'>,
 ): Promise<Named> {
+  const [, owner = 'key', owned = ''] = OWNER.exec(text) ?? []
+  const [kind, name] = of === 'owner' ? [owner as Kind, owned] : [of, text]
   const secret =
     kind !== 'key' ? undefined : name === '-' ? await readSecret() : SECRET.exec(name)?.[0]
   const query = new URLSearchParams({

@@ -11,12 +11,13 @@ import {
 import { failed } from './fatal.ts'
 import { PROGRAM, usageOf } from './help.ts'
 import { HEALTH } from './health-command.ts'
-import { momentOf, secondsOf } from './time.ts'
 import { SHARED } from './asked.ts'
 import { withCommand } from './default-command.ts'
 
 /** An argument, although it begins as an option does: no option is a number. */
 const NEGATIVE = /^-\d+(\.\d+)?$/
+const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 }
+const DAY_MS = 86_400_000
 const HELP: ReadonlySet<string> = new Set(['help', '--help', '-h'])
 
 /**
@@ -161,4 +162,49 @@ function unknownOption(rawName: string, specs: OptionSpecs): CommandError {
     ? `did you mean --${meant}?`
     : `there are ${names.map((name) => `--${name}`).join(', ')}.`
   return new CommandError(`There is no option ${rawName}; ${hint}`, 2)
+}
+
+// The one reader of times: lengths such as `7d`, and moments.
+
+/** @throws CommandError for a text that is no length */
+function secondsOf(text: string, option: string): number {
+  const seconds = lengthOf(text)
+  if (seconds !== undefined) return seconds
+  const message = `${option} takes a length such as 30s, 15m, 12h, 7d or 4w, not ${JSON.stringify(text)}.`
+  throw new CommandError(message, 2)
+}
+
+/**
+ * A moment as ISO 8601; "none" stays as it is.
+ * @param side whether a length means from now on, or before now
+ * @throws CommandError for a text that is neither
+ */
+function momentOf(text: string, option: string, side: 'later' | 'ago'): string {
+  if (text === 'none') return text
+  const now = Date.now()
+  const seconds = lengthOf(text)
+  if (seconds !== undefined) {
+    return new Date(now + (side === 'ago' ? -1000 : 1000) * seconds).toISOString()
+  }
+  const today = now - (now % DAY_MS)
+  const words: Readonly<Record<string, number>> = { now, today, yesterday: today - DAY_MS }
+  if (Object.hasOwn(words, text)) return new Date(words[text]!).toISOString()
+  const isMonth = /^\d{4}-\d\d$/.test(text)
+  const isDay = /^\d{4}-\d\d-\d\d$/.test(text)
+  const isMoment = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?$/.test(text)
+  const whole = isMonth ? `${text}-01T00:00:00Z` : isDay ? `${text}T00:00:00Z` : text
+  const at = new Date(/(Z|[+-]\d\d:\d\d)$/.test(whole) ? whole : `${whole}Z`)
+  const isReal = !isDay || at.toJSON()?.startsWith(text)
+  if ((isMonth || isDay || isMoment) && isReal && !Number.isNaN(at.getTime())) {
+    return isMoment ? text : at.toISOString()
+  }
+  throw new CommandError(
+    `${option} takes a moment such as 2027-01-31, 2027-01-31T08:00:00Z, today or yesterday, or a length such as 12h or 7d, not ${JSON.stringify(text)}.`,
+    2,
+  )
+}
+
+function lengthOf(text: string): number | undefined {
+  const [, digits, unit = 's'] = /^(\d{1,9})([smhdw])?$/.exec(text) ?? []
+  return digits === undefined ? undefined : Number(digits) * SECONDS[unit]!
 }

@@ -33,28 +33,6 @@ interface Value {
   readonly options?: Readonly<Record<string, unknown>>
 }
 
-export async function listEntries(noun: Noun, admin: Admin, args: Arguments): Promise<void> {
-  const { data } = await admin.ask('GET', '/managed')
-  const entries = data.entries.filter((one: any) => one.section === noun)
-  print(args, entries, () => {
-    if (entries.length === 0)
-      return 'None are set up; those of the configuration file are in "config show".\n'
-    const rows = entries.map((one: any) => [
-      one.name,
-      one.value.use,
-      one.changed_by,
-      one.changed_at,
-      stateOf(one),
-    ])
-    return table(['NAME', 'USE', 'CHANGED BY', 'CHANGED AT', 'STATE'], rows)
-  })
-}
-
-function stateOf({ shadowed_by, left_out }: any): string {
-  if (left_out !== null) return `left out: ${left_out}`
-  return shadowed_by === null ? 'in force' : `no effect: ${shadowed_by} has this name`
-}
-
 export async function showEntry(noun: Noun, admin: Admin, args: Arguments): Promise<void> {
   const entry = await entryOf(noun, admin, args.positionals[0]!)
   print(args, entry, () => {
@@ -106,11 +84,6 @@ export async function updateEntry(noun: Noun, admin: Admin, args: Arguments): Pr
   await change(admin, args, [{ section: noun, name, value, revision }])
 }
 
-export async function removeEntry(noun: Noun, admin: Admin, args: Arguments): Promise<void> {
-  const [name] = args.positionals
-  await change(admin, args, [{ section: noun, name, value: null }])
-}
-
 /** Tests an entry in force. @throws CommandError where the other side does not answer as it should */
 export async function testEntry(noun: Noun, admin: Admin, args: Arguments): Promise<void> {
   const isModel = noun === 'models'
@@ -150,36 +123,11 @@ function failureOf({ message, cause }: any): string {
 // The layer as a whole
 
 /** `config export`: the file on standard output, the variables to set on standard error. */
-export async function exportConfig(admin: Admin, _args: Arguments): Promise<void> {
+export async function exportConfig(admin: Admin): Promise<void> {
   const text = await (await admin.open('/managed/export')).text()
   const variables = [...text.matchAll(/^# set (\w+)$/gm)].map(([, name]) => name)
   process.stdout.write(text.replaceAll(/^# set \w+\n/gm, ''))
   if (variables.length > 0) process.stderr.write(`Set these variables: ${variables.join(', ')}\n`)
-}
-
-export async function listHistory(admin: Admin, args: Arguments): Promise<void> {
-  const { data } = await admin.ask('GET', '/managed/history')
-  const rows = data.map(({ revision, at, by, summary }: any) => [revision, at, by, summary])
-  print(args, data, () => table(['REVISION', 'AT', 'BY', 'WHAT'], rows))
-}
-
-export async function revertConfig(admin: Admin, args: Arguments): Promise<void> {
-  const [to = ''] = args.positionals
-  if (!/^\d{1,15}$/.test(to))
-    throw new CommandError(`A revision is a number, not ${JSON.stringify(to)}.`, 2)
-  const body = { to: Number(to), dry_run: args.on.has('dry-run') }
-  const { data } = await admin.ask('POST', '/managed/revert', body)
-  print(args, data, () => outcomeOf(data))
-}
-
-export async function showSecret(admin: Admin, args: Arguments): Promise<void> {
-  const { data } = await admin.ask('GET', '/secret')
-  print(args, data, () => card(data))
-}
-
-export async function rotateSecret(admin: Admin, args: Arguments): Promise<void> {
-  const { data } = await admin.ask('POST', '/secret/rotate')
-  print(args, data, () => card(data))
 }
 
 async function change(admin: Admin, args: Arguments, changes: readonly object[]): Promise<void> {
@@ -188,7 +136,8 @@ async function change(admin: Admin, args: Arguments, changes: readonly object[])
   print(args, data, () => outcomeOf(data))
 }
 
-function outcomeOf({ revision, applied, models, prices, warnings }: any): string {
+/** What a change has done, or would do. */
+export function outcomeOf({ revision, applied, models, prices, warnings }: any): string {
   const lines = [
     applied ? `Revision ${cell(revision)} is in force.` : 'This is a dry run: nothing was changed.',
     ...(['added', 'changed', 'removed'] as const).flatMap((what) =>

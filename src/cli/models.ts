@@ -12,7 +12,7 @@ import { formatPico, priceUsage } from '../money/money.ts'
 import type { Usage } from '../plugin.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
-import { table, toJson, say } from './output.ts'
+import { print, table } from './output.ts'
 
 /** The member of a usage that a kind of model counts in addition to tokens, if there is one. */
 const UNITS: Readonly<Record<Model['modality'], keyof Usage | undefined>> = {
@@ -32,8 +32,7 @@ export async function lintModels(args: Arguments): Promise<void> {
   const catalog = file === undefined ? await catalogOf(args) : listedCatalog(await listedIn(file))
   const models = catalog.at().all()
   const findings = lint(models, catalog.naming)
-  if (args.on.has('json')) process.stdout.write(toJson({ models: models.length, findings }))
-  else say(told(models.length, findings))
+  print(args, { models: models.length, findings }, () => told(models.length, findings))
   const warnings = findings.filter(({ level }) => level === 'warning').length
   if (args.on.has('strict') && warnings > 0) {
     throw new CommandError(
@@ -42,7 +41,9 @@ export async function lintModels(args: Arguments): Promise<void> {
   }
 }
 
-/** Shows what a call of a model would cost, line by line. @throws ConfigError, CommandError */
+const QUANTITIES = ['prompt', 'cached', 'completion', 'units'] as const
+
+/** Shows what a call of a model would cost, line by line; without quantities its prices. @throws ConfigError, CommandError */
 export async function showPrice(args: Arguments): Promise<void> {
   const [name = ''] = args.positionals
   const catalog = (await catalogOf(args)).at(timeOf(args.text.at))
@@ -53,24 +54,27 @@ export async function showPrice(args: Arguments): Promise<void> {
   const tokens = usage.promptTokens ?? 0
   const bill = priceUsage([{ source: 'model', usage, prices }])
   const counts = quantitiesOf(usage)
+  const isCall = QUANTITIES.some((name) => args.text[name] !== undefined)
   const lines = termsOf(pricesAt(prices, tokens)).flatMap(({ name: price, member, unit }) =>
-    counts[price] === 0 ? [] : [{ price, quantity: counts[price], usd: formatPrice(unit), member }],
+    isCall && counts[price] === 0
+      ? []
+      : [{ price, quantity: isCall ? counts[price] : null, usd: formatPrice(unit), member }],
   )
   const tier = tierOf(prices, tokens)
-  if (args.on.has('json')) {
-    const version = versionOf(prices)
-    process.stdout.write(toJson({ model: model.id, version, tier, lines, cost: bill.text }))
-    return
-  }
+  const version = versionOf(prices)
   const parts = bill.details.map(({ member, amount }) => [member, formatPico(amount)])
   const from = tier === 0 ? '' : `, prices from ${tier} tokens`
-  say(
-    `${model.id}${from}, version ${versionOf(prices)}\n\n` +
+  const value = { model: model.id, version, tier, lines, cost: bill.text }
+  print(
+    args,
+    value,
+    () =>
+      `${model.id}${from}, version ${version}\n\n` +
       table(
         ['PRICE', 'QUANTITY', 'USD PER UNIT', 'SHOWN AS'],
         lines.map(({ price, quantity, usd, member }) => [price, quantity, usd, member]),
       ) +
-      `\n${table(['', 'USD'], [...parts, ['cost', bill.text]])}`,
+      (isCall ? `\n${table(['', 'USD'], [...parts, ['cost', bill.text]])}` : ''),
   )
 }
 

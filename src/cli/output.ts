@@ -20,6 +20,7 @@ const DEPTH = 4
 const GAP = 2
 /** Control characters, and marks that change the direction of a text. */
 const UNSEEN = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
+const MARKS = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 const WIDE =
   /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u
 const NO_WIDTH = /\p{Mn}|\p{Me}|\u200b|\u200c|\u200d/u
@@ -55,8 +56,10 @@ export function width(): number | undefined {
   return isTTY && !page.isWide ? Math.max(LEAST_WIDTH, columns || 80) : undefined
 }
 
+/** JSON in which marks that a terminal would obey are escaped; the values are the same. */
 export function toJson(value: unknown): string {
-  return `${JSON.stringify(value, null, 2)}\n`
+  const text = JSON.stringify(value, null, 2)
+  return `${text.replaceAll(MARKS, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`)}\n`
 }
 
 /** The text of any JSON value on one line; a dash for an absent one. */

@@ -62,7 +62,7 @@ export async function serveWithWorkers(
       message: `${reason.why}: waiting for running calls to end; a second signal ends them`,
       members: { why: reason.why, workers: count },
     })
-    limitStop(config.server)
+    limitStop(config.server, stop.hurry)
     await watcher.close()
     status = await workers.close(stop.hurry)
   } finally {

@@ -3,12 +3,13 @@ import { executionAsyncResource } from 'node:async_hooks'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { LoadedConfig } from '../config/config.ts'
+import { readEnvironment } from '../config/environment.ts'
 import { starterHints } from '../config/starter.ts'
 import { LostState } from '../errors/errors.ts'
 import { createGateway, type Gateway, type WorkerPlace } from '../gateway/gateway.ts'
 import { logPrices } from '../gateway/changes.ts'
 import { logNotices } from '../gateway/notices.ts'
-import { seed, type SeedReport } from '../gateway/seed.ts'
+import type { Seeding, SeedReport } from '../gateway/seed.ts'
 import { waysInWords } from '../upstream/egress.ts'
 import { callableUrl, started, welcome } from '../gateway/welcome.ts'
 import { tokensOf } from '../server/admin/auth.ts'
@@ -77,26 +78,20 @@ export function warnOfConfiguration(gateway: Gateway): void {
  * Logs prices that have changed since the last start, and creates the accounts and keys of the configuration.
  * @param isSeen whether a person sees a new key.
  * @param demo has created everything
+ * @returns as {@link Seeding.begin}
  */
 export async function prepareState(
   gateway: Gateway,
   isSeen: boolean,
   demo?: Demo,
-): Promise<SeedReport> {
+): ReturnType<Seeding['begin']> {
   const { prices, catalog } = gateway.runtime
   logPrices(gateway.runtime, await prices.exchange(catalog.at().all()))
-  if (demo) return demo.report(isSeen)
-  return seed(gateway, {
+  if (demo) return { report: Promise.resolve(demo.report(isSeen)) }
+  return gateway.seeding.begin({
     secret: process.env.SLUICEGATE_FIRST_KEY || undefined,
     generate: isSeen,
   })
-}
-
-/** Applies the seed of a configuration that was loaded again. An account or key that cannot be made does not undo the rest. */
-export async function seedAgain(gateway: Gateway): Promise<void> {
-  const { config, log } = gateway.runtime
-  if (config.seed.accounts.length === 0) return
-  await seed(gateway).catch((error: Error) => log.error(error.message))
 }
 
 /** Prints the report of a start: for a person, or as a line of the log. @param isTerminal whether a person reads it */
@@ -109,7 +104,11 @@ export async function tell(
     process.stdout.write(`${JSON.stringify(started(report, gateway, url))}\n`)
     return
   }
-  const hints = config.extends === 'starter' ? await starterHints(process.env) : []
+  const folders = [process.cwd(), gateway.loaded.directory]
+  const hints =
+    config.extends === 'starter'
+      ? await starterHints(await readEnvironment(process.env, folders))
+      : []
   // What stands in a log is no credential: the link is for the person at the terminal.
   const [token] = isTerminal && config.admin.console ? tokensOf(config) : []
   const link =
@@ -123,9 +122,9 @@ export async function tell(
 }
 
 /** @throws CommandError if something was not written to the disk */
-export async function closeGateway(gateway: Gateway): Promise<void> {
+export async function closeGateway(gateway: Gateway, patience?: AbortSignal): Promise<void> {
   try {
-    await gateway.close()
+    await gateway.close(patience)
   } catch (error) {
     if (error instanceof LostState) throw error
     const reason = error instanceof Error ? error.message : String(error)

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import type { Settings } from '../server/admin/resources/settings.ts'
 import { CommandError, type Arguments, type OptionSpecs } from './command.ts'
+import { cell } from './output.ts'
 
 /** The value that removes a setting. */
 const NONE = 'none'
@@ -102,16 +103,26 @@ export function withQuery(
   return query.size === 0 ? path : `${path}?${query}`
 }
 
-export function capOf({ spend_cap }: any): string {
-  return spend_cap ? `${spend_cap.usd} USD, ${spend_cap.scope}` : '-'
+/** The limits of an object in words, such as `5 USD a week, 40000 tokens a minute for anthropic/*`. */
+export function limitsOf({ limits }: any): string {
+  const words = (limits ?? []).map(({ unit, window, value, models }: any) => {
+    const per = window && window !== 'lifetime' ? [window === '5h' ? 'per 5h' : `a ${window}`] : []
+    const whose = models ? [`for ${models.join(' ')}`] : []
+    const noun = { usd: 'USD', concurrent: 'at once' }[unit as string] ?? unit
+    return [cell(value), noun, ...per, ...whose].join(' ')
+  })
+  return words.join(', ') || '-'
 }
 
-/** The path of an owner of limits such as `key:key_1`; a bare id is that of a key. @throws CommandError */
-export function ownerPath(owner: string): string {
-  const [, kind, id] = /^(?:(key|team|account):)?([^:]+)$/s.exec(owner) ?? []
-  if (id !== undefined) return `/${kind ?? 'key'}s/${encodeURIComponent(id)}`
+/** Unit and window of a name such as `cap.week`. @throws CommandError */
+export function limitKind(name: string) {
+  const [head = '', window] = name.split('.')
+  if (name === 'rpm') return { unit: 'requests', window: 'minute' }
+  if (name === 'concurrency') return { unit: 'concurrent' }
+  const unit = { cap: 'usd', requests: 'requests', tokens: 'tokens' }[head]
+  if (unit && window) return { unit, window }
   throw new CommandError(
-    `Name the owner as key:<id>, team:<id> or account:<id>, not ${JSON.stringify(owner)}.`,
+    `Name the limit as rpm, concurrency, cap.<window>, requests.<window> or tokens.<window>, not ${JSON.stringify(name)}.`,
     2,
   )
 }

@@ -1,6 +1,6 @@
 /** Texts of calls, usage and statements for people. */
 import { list } from './asked.ts'
-import { CommandError } from './command.ts'
+import { CommandError, type Arguments } from './command.ts'
 import { aligned, card, cell, table } from './output.ts'
 
 /** How a call ended, in the words that all lists have. */
@@ -64,47 +64,61 @@ export function billText({ bill, bill_missing: missing }: any, id: string): stri
   const sums = [
     ...others.map(([name, sign, amount]) => [name, '', '', '', '', sign, amount]),
     ['cost', '', '', '', '', '', bill.cost_usd],
+    ...(bill.refund ? [['refund', '', '', '', '', '-', bill.refund.usd]] : []),
   ]
   return aligned([...rows, ...sums])
 }
 
 const SUMS = ['calls', 'cost_usd', 'prompt_tokens', 'completion_tokens']
+const EARNED = ['calls', 'cost_usd', 'refunded_usd', 'vendor_cost_usd', 'margin_usd']
 /** Sums under the names that lists of calls have for them. */
 const ENDS = { BLOCKED: 'blocked', LIMITED: 'refused', FAILED: 'errors' }
 
-export function usageText({ data, other, totals, ledger }: any): string {
+export function usageText(
+  { data, other, totals, ledger }: any,
+  { text: { metric } }: Arguments,
+): string {
+  const shown = metric === 'margin_usd' ? EARNED : SUMS
   const groups = Object.keys(data[0]?.group ?? {})
   const line = (one: any, names: unknown[]) => [
     one.start ?? 'total',
     ...names,
-    ...[...SUMS, ...Object.values(ENDS)].map((name) => one[name]),
+    ...[...shown, ...Object.values(ENDS)].map((name) => one[name]),
   ]
   const rows = [
     ...data.map((one: any) => line(one, Object.values(one.group))),
     ...other.map((one: any) => line(one, Array(groups.length).fill('(other)'))),
     line(totals, Array(groups.length).fill('')),
   ]
-  const headings = [...groups, ...SUMS].map((name) => name.replaceAll('_', ' ').toUpperCase())
+  const headings = [...groups, ...shown].map((name) => name.replaceAll('_', ' ').toUpperCase())
   const spare = ['FAILED', 'LIMITED', 'BLOCKED', 'COMPLETION TOKENS', 'PROMPT TOKENS', 'START']
   return table(['START', ...headings, ...Object.keys(ENDS)], rows, spare) + proofOf(ledger)
 }
 
-export function statementText({ data, ledger }: any): string {
-  const spent = (of: any[]) => of.map(({ name, calls, cost_usd }) => [name, calls, cost_usd])
+export function statementText({ data }: any): string {
   const bookings = data.bookings.map(({ at, kind, reference, amount_usd }: any) => [
     at,
     kind,
     reference,
     amount_usd,
   ])
-  const first = [data.from, 'opening', '', data.opening_usd]
-  const last = [data.to, 'closing', '', data.closing_usd]
+  const line = (name: string, amount: unknown) => [null, name, null, amount]
+  const sums = [
+    line('opening', data.opening_usd),
+    ...(cell(data.late_usd) === '0' ? [] : [line('late', data.late_usd)]),
+    ...bookings,
+    line('usage', `-${cell(data.usage_usd)}`),
+    line('closing', data.closing_usd),
+  ]
+  const used = (of: any[]) =>
+    of.map(({ name, calls, amount_usd, refunds_usd }) => [name, calls, amount_usd, refunds_usd])
+  const heads = ['CALLS', 'USD', 'REFUNDED USD']
   return [
-    `${cell(data.name)} (${cell(data.account_id)}), ${data.month}\n\n`,
-    table(['AT', 'BOOKING', 'REFERENCE', 'USD'], [first, ...bookings, last], ['REFERENCE']),
-    `\n${table(['MODEL', 'CALLS', 'USD'], [...spent(data.models), ['total', '', data.spent_usd]])}`,
-    `\n${table(['TAG', 'CALLS', 'USD'], spent(data.tags))}`,
-    `\n${proofOf(ledger)}`,
+    `${cell(data.buyer.name)} (${cell(data.account_id)}), ${data.month}, ${data.number ?? 'DRAFT'}\n\n`,
+    table(['AT', 'BOOKING', 'REFERENCE', 'USD'], sums, ['REFERENCE']),
+    `\n${table(['MODEL', ...heads], used(data.usage.models))}`,
+    `\n${table(['TAG', ...heads], used(data.usage.tags))}`,
+    data.ledger.agrees ? '\nEquals the ledger.\n' : '\nSome calls may be missing.\n',
   ].join('')
 }
 

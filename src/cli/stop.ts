@@ -24,6 +24,8 @@ interface StopOptions {
 const ONE_SIGNAL_MS = 1000
 /** ms after the grace within which the process has to end. */
 const LIMIT_MS = 12_000
+/** What closing takes at most once settlements are not sent any more. */
+const CLOSE_MS = 5000
 
 /** Waits for a reason to stop. Its owner calls {@link Stop.release}. */
 export class Stop {
@@ -50,7 +52,7 @@ export class Stop {
     }
   }
 
-  /** Aborted by a second signal: running calls are not awaited any more. */
+  /** It is aborted by a second signal: running calls are not awaited any more. */
   get hurry(): AbortSignal {
     return this.#hurry.signal
   }
@@ -87,13 +89,22 @@ export class Stop {
   }
 }
 
-export function limitStop({ shutdownDelay, shutdownGrace }: Config['server']): void {
+/**
+ * Ends the process where its stop takes too long.
+ * @param hurry see {@link Stop.hurry}. @returns how long settlements that wait may be sent again
+ */
+export function limitStop(
+  { shutdownDelay, shutdownGrace }: Config['server'],
+  hurry: AbortSignal,
+): AbortSignal {
+  const limitMs = (shutdownDelay + shutdownGrace) * 1000 + LIMIT_MS
   const giveUp = () => {
     const late = new Error('The gateway could not be ended in time.')
     process.stderr.write(fatalLine(late, late.message))
     process.exit(70)
   }
-  setTimeout(giveUp, (shutdownDelay + shutdownGrace) * 1000 + LIMIT_MS).unref()
+  setTimeout(giveUp, limitMs).unref()
+  return AbortSignal.any([hurry, AbortSignal.timeout(limitMs - CLOSE_MS)])
 }
 
 /** Begins to measure a stop. @returns logs the end of it */

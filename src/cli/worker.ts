@@ -2,7 +2,6 @@
 import { hash } from 'node:crypto'
 import { flushCompileCache } from 'node:module'
 import type { Channel } from '../threads/channel.ts'
-import { Link } from '../cluster/link.ts'
 import { sharedStarter } from '../cluster/threads.ts'
 import { loadConfig, type LoadedConfig, type LoadOptions } from '../config/config.ts'
 import { withChangesLogged } from '../gateway/changes.ts'
@@ -24,11 +23,13 @@ import {
   gatewayToServe,
   ofLedger,
   prepareState,
-  seedAgain,
   tell,
   warnOfConfiguration,
 } from './serving.ts'
 import { limitStop, Stop, stopTeller } from './stop.ts'
+import type { UnservedName } from '../models/unserved.ts'
+import type { MetricFamily } from '../observe/prometheus.ts'
+import type { Reason, Siblings } from '../server/siblings.ts'
 
 export interface WorkerStart {
   readonly args: Arguments
@@ -78,15 +79,19 @@ async function serveUntilTold(
   })
   channel.on('hurry', () => stop.order('the end of all workers'))
   const link = new Link(channel)
+  let patience: AbortSignal | undefined
   let reason
   try {
     const isFirst = number === 1
     if (isFirst) warnOfConfiguration(gateway)
     const isSeen = isTerminal || args.on.has('print-key')
-    const report = isFirst ? await prepareState(gateway, isSeen) : { accounts: [], keys: [] }
+    const seeded = isFirst ? await prepareState(gateway, isSeen) : undefined
     const server = await openPort(gateway, addressOf(args), link)
     using _freeing = freeStartMemory(gateway)
-    channel.on('announce', () => tell({ gateway, report, server }, isTerminal))
+    channel.on('announce', async () => {
+      const report = seeded ? await seeded.report : { accounts: [], keys: [] }
+      if (report) await tell({ gateway, report, server }, isTerminal)
+    })
     takeConfigurations(gateway, { channel, options: { ...options, file: loaded.file }, isFirst })
     const { unserved } = gateway.runtime
     unserved.join(() => link.unserved())
@@ -100,13 +105,13 @@ async function serveUntilTold(
     flushCompileCache()
     reason = await stop.requested
     if (!isTold) leave(gateway, channel, reason.why)
-    limitStop(gateway.runtime.config.server)
+    patience = limitStop(gateway.runtime.config.server, stop.hurry)
     // Where it leaves alone, its connections go to the others at once.
     const tellStopped = stopTeller(gateway.runtime.log)
     tellStopped(await server.close({ hurry: stop.hurry, ...(!isTold && { delaySeconds: 0 }) }))
     release()
   } finally {
-    await closeGateway(gateway)
+    await closeGateway(gateway, patience)
     stop.release()
   }
   if (reason.status !== 0) throw new CommandError(`Ended by ${reason.why}.`, reason.status)
@@ -148,7 +153,7 @@ function takeConfigurations(
     // What changes is the same for all.
     if (isFirst) {
       await withChangesLogged(gateway, use)
-      await seedAgain(gateway)
+      await gateway.seeding.again()
     } else use()
     prepared = undefined
   })
@@ -161,4 +166,56 @@ function digestOf({ config }: LoadedConfig): string {
     return key === 'use' && typeof value === 'object' ? undefined : value
   }
   return hash('sha256', JSON.stringify(config, written))
+}
+
+// A worker's side of the channel: its questions to the other workers, and their reports.
+
+interface Duties {
+  unserved(): readonly UnservedName[]
+  families(): readonly MetricFamily[]
+  /** Why it cannot take work. */
+  reasons(): readonly Reason[]
+}
+
+const LOOK_MS = 250
+
+/** The other workers, for the server of one of them. */
+export class Link implements Siblings {
+  readonly #channel: Channel
+  reasons: readonly Reason[] = []
+  #reported = ''
+
+  constructor(channel: Channel) {
+    this.#channel = channel
+    channel.on('others', (reasons: readonly Reason[]) => (this.reasons = reasons))
+  }
+
+  metrics(own: readonly MetricFamily[]): Promise<readonly MetricFamily[]> {
+    return this.#channel.ask<readonly MetricFamily[]>('total', own).catch(() => own)
+  }
+
+  /** The names that the other workers were asked for and do not serve. */
+  unserved(): Promise<readonly (readonly UnservedName[])[]> {
+    return this.#channel
+      .ask<readonly (readonly UnservedName[])[]>('unserved of others')
+      .catch(() => [])
+  }
+
+  /** Answers for this worker. @returns a function that ends it, after a last report of its metrics */
+  answerFor({ unserved, families, reasons }: Duties): () => void {
+    this.#channel.on('metrics', families)
+    this.#channel.on('unserved', unserved)
+    const timer = setInterval(() => this.#report(reasons()), LOOK_MS)
+    timer.unref()
+    return () => {
+      clearInterval(timer)
+      this.#channel.tell('counted', families())
+    }
+  }
+
+  #report(reasons: readonly Reason[]): void {
+    if (reasons.join() === this.#reported) return
+    this.#reported = reasons.join()
+    this.#channel.tell('reasons', reasons)
+  }
 }

@@ -3,13 +3,20 @@ import { readFile, stat } from 'node:fs/promises'
 import { createServer as createHttpServer } from 'node:http'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { connect } from '../../src/cli/admin.ts'
+import { COMMANDS } from '../../src/cli/commands.ts'
+import { setLimit } from '../../src/cli/limits.ts'
 import { ask, inMemory, keyIn, PACED_CONFIG as CONFIG, TOKEN, urlOf } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
 
 const { start, run, call } = inMemory
 const CHAT = '/v1/chat/completions'
+
+function argumentsOf([, url, , token]: readonly string[]) {
+  return { positionals: [], text: { url, token }, all: {}, on: new Set<string>() }
+}
 
 describe('a mistake in the arguments', () => {
   it.each([
@@ -53,13 +60,33 @@ describe('a mistake in the arguments', () => {
 })
 
 describe('help', () => {
-  it('lists the commands', async () => {
+  it('lists the commands on one screen', async () => {
     const answers = [await call(['--help']), await call(['help']), await call(['-h'])]
     for (const { code, out, err } of answers) {
       expect([code, err]).toEqual([0, ''])
-      for (const word of ['serve, ', 'check', /keys +list, create, /, /ledger +verify, /]) {
+      for (const word of ['serve, ', 'check', /keys +list create /, /ledger +verify /]) {
         expect(out).toMatch(word)
       }
+      const lines = out.split('\n')
+      expect(lines.length).toBeLessThanOrEqual(40)
+      expect(lines.filter((line) => line.length > 80)).toEqual([])
+    }
+    const { out } = await call(['--help', '--all'])
+    for (const { name } of COMMANDS) expect(out).toContain(`  ${name}`)
+  })
+
+  it('of every command has its options before what all share, in order', async () => {
+    for (const { name, options = {}, example, help } of COMMANDS) {
+      expect(help.length, name).toBeLessThanOrEqual(76)
+      const { out } = await call([...name.split(' '), '--help'])
+      const [own, common] = out.split('\nCommon options:\n')
+      const missing = Object.keys(options).filter((one) => !out.includes(`  --${one}`))
+      expect([name, missing]).toEqual([name, []])
+      const parts = ['Usage: ', 'Options:', 'Related commands:', 'Example:', 'More: ']
+      const places = parts.map((part) => own!.indexOf(`\n${part}`)).filter((at) => at >= 0)
+      expect(places, name).toEqual(places.toSorted((one, other) => one - other))
+      expect(own!.includes('\nExample:'), name).toBe(example !== undefined)
+      expect(common!.trimEnd(), name).not.toContain('\n\n')
     }
   })
 
@@ -142,7 +169,7 @@ describe('init and check', () => {
 
     const check = await call(['check'], { cwd })
     expect(check.out).toMatch(
-      /^\d+ of \d+ models? served\ngateway\.config\.yaml is valid: \d+ models\.\n[^]*mock\/echo +chat +paid/,
+      /^\d+ of \d+ models? served\ngateway\.config\.yaml is valid: \d+ models\.\n[^]*mock\/echo +streaming \S/,
     )
     expect(check.out).not.toContain(token)
     expect(check.out).not.toContain('unknown capabilities')
@@ -200,6 +227,25 @@ describe('commands of a running gateway', () => {
   afterAll(() => t.close())
 
   const at = () => ['--url', t.url, '--token', TOKEN]
+
+  it('set limits of one owner at the same time, and lose none', async () => {
+    const { id } = await t.newKey()
+    const admin = await connect(argumentsOf(at()))
+    const write = vi.spyOn(process.stdout, 'write').mockReturnValue(true)
+    try {
+      const values = { 'cap.week': '5', 'tokens.minute': '40000', 'requests.day': '200' }
+      const setting = Object.entries(values).map(([name, value]) =>
+        setLimit(admin, { ...argumentsOf(at()), positionals: [`key:${id}`, name, value] }),
+      )
+      await Promise.all(setting)
+      const { data } = await admin.ask('GET', `/keys/${id}`)
+      const set = data.limits.map(({ unit, window }: any) => `${unit} ${window}`)
+      expect(set).toEqual(expect.arrayContaining(['usd week', 'tokens minute', 'requests day']))
+    } finally {
+      write.mockRestore()
+      await admin.close()
+    }
+  })
 
   it('create an account, add credits, create a key, and show its calls', async () => {
     const { url } = t
@@ -312,6 +358,13 @@ describe('commands of a running gateway', () => {
     })
     await command('keys', 'archive', twin.id, '--yes')
     expect(await idOf('Old laptop')).toBe(laptop.id)
+    expect((await command('limits', 'set', 'Old laptop', 'cap.week', '5')).out).toMatch(
+      /^key\.cap\.week +5 /m,
+    )
+    const raised = await command('limits', 'raise', 'Old laptop', 'cap.week', '9', '--until', '6h')
+    expect(raised.out).toBe('cap.week of Old laptop is raised to 9.\n')
+    expect((await command('limits', 'show', 'account:Named Ltd')).code).toBe(0)
+    expect((await command('limits', 'show', 'team:none')).err).toBe('There is no team "none".\n')
 
     // It is known, and its account has no money.
     expect((await ask(t.url, leaked.secret, CHAT, hello)).status).toBe(403)
@@ -423,6 +476,9 @@ describe('commands of a running gateway', () => {
     expect(code).toBe(1)
     const without = await call(['models', '--url', url])
     expect(without.err).toMatch(/There is no admin token: set SLUICEGATE_ADMIN_TOKEN/)
+    const env = { SLUICEGATE__STATE: '{"driver":"file","path":"./data"}' }
+    const early = await call(['models'], { cwd: await folder({}), env })
+    expect(early.err).toMatch(/^There is no admin token: no gateway has started in \S+data\. /)
     const environment = { env: { SLUICEGATE_ADMIN_TOKEN: 'x' } }
     expect((await call(['models', '--url', url], environment)).err).toMatch(/has no admin API/)
   })

@@ -28,9 +28,10 @@ it('folds what is old, shrinks the file, and changes no sum', async () => {
     1,
     '--before 1 May: expected a day such as 2026-11-28.\n',
   ])
-  const { code, out, err } = await cli.call(['ledger', 'compact', '--before', before], {
-    cwd,
-  })
+  const compact = ['ledger', 'compact', '--before', before]
+  const unasked = await cli.call(compact, { cwd })
+  expect([unasked.code, unasked.err]).toEqual([2, expect.stringContaining('needs --yes')])
+  const { code, out, err } = await cli.call([...compact, '--yes'], { cwd })
   expect([code, err]).toEqual([0, ''])
   expect(out).toMatch(
     /^Folded 3[12]00 rows\. The ledger takes [\d.]+ MiB before, [\d.]+ MiB now\.\n$/,

@@ -34,17 +34,25 @@ const LINES: Readonly<Record<string, string>> = {
   'credits adjust': 'credits adjust acme 2.50 --reason goodwill',
   'credits show': 'credits show acme',
   statement: 'statement acme',
+  'statements issue': 'statements issue acme 2026-01',
+  'statements show': 'statements show S-2026-00001',
+  'statements page': 'statements page S-2026-00001',
+  'statements void': 'statements void S-2026-00001 --reason test --yes',
+  'ledger journal': 'ledger journal --from 2026-01-01 --to 2027-01-01',
   'keys enable': 'keys enable laptop',
   'keys archive': 'keys archive laptop --yes',
   'limits show': 'limits show account:acme',
   'limits set': 'limits set key:laptop cap.week 5.00',
   'limits clear': 'limits clear key:laptop cap.week',
-  'limits raise': 'limits raise key:laptop cap.week 9.00 --until 6h',
+  'limits raise': 'limits raise laptop cap.week 9.00 --until 6h',
   'limits reset': 'limits reset key:laptop cap.week --reason test',
   'requests list': 'requests list --all',
   'requests show': 'requests show REQUEST',
   'requests tail': 'requests tail --key',
   'requests end': 'requests end RUNNING',
+  'requests forget': 'requests forget --user none --yes',
+  'deployments cooldown': 'deployments cooldown mock/echo',
+  'deployments resume': 'deployments resume mock/echo',
   usage: 'usage --by key,model --from 30d',
   'models show': 'models show mock/echo',
   'models discover': 'models discover mock',
@@ -228,7 +236,8 @@ const FORMS: readonly (readonly [name: string, options: readonly string[], colum
   ['60 columns', [], 60],
   ['80 columns', [], 80],
   ['200 columns', [], 200],
-  ['JSON', ['--json']],
+  // A terminal wraps no JSON.
+  ['JSON', ['--json'], 60],
   ['CSV', ['--csv']],
 ]
 
@@ -253,7 +262,7 @@ describe.each(COMMANDS.map((one) => [one.name, one] as const))('%s', (name, comm
         const plain = stripVTControlCharacters(out)
         expect([plain.includes('\u001b'), plain.includes('\u202e')], where).toEqual([false, false])
       }
-      if (columns === undefined || RAW.test(line)) continue
+      if (columns === undefined || RAW.test(line) || option === '--json') continue
       const wide = text.split('\n').filter((one) => widthOf(one) > columns && !WHOLE.test(one))
       expect(wide, where).toEqual([])
     }

@@ -61,6 +61,50 @@ describe('check', () => {
     ])
   })
 
+  it('says how each of them is reached: vendors, logins and people who sign in, and nothing of what does not connect', async () => {
+    const signIn = 'https://issuer.test'
+    const config = {
+      server: { publicUrl: 'http://127.0.0.1:8787' },
+      admin: {
+        token: 'token-of-the-first-admin',
+        login: { oidc: { acme: { issuer: signIn, clientId: 'gateway' } } },
+      },
+      providers: {
+        vertex: {
+          use: 'google',
+          options: {
+            vertex: { project: 'house', location: 'global', credentials: './login.json' },
+          },
+          egress: { proxy: cloud.url },
+        },
+        amazon: { use: 'bedrock', options: { region: 'eu-west-1', apiKey: 'key-of-bedrock' } },
+        claude: { use: 'anthropic', options: { apiKey: 'key-of-anthropic' } },
+        mock: { use: 'mock' },
+        voice: { use: 'espeak' },
+      },
+    }
+    const credentials = {
+      type: 'authorized_user',
+      client_id: 'client',
+      client_secret: 'secret-of-the-client',
+      refresh_token: 'refresh-token-one',
+      token_uri: 'http://login.test/token',
+    }
+    cloud.answer(() => json({ access_token: 'ya29.a0-secret', expires_in: 3599 }))
+    const cwd = await folder({
+      'gateway.config.json': JSON.stringify(config),
+      'login.json': JSON.stringify(credentials),
+    })
+    const env = { HTTPS_PROXY: 'http://127.0.0.1:9', NO_PROXY: '.amazonaws.com' }
+    const { out } = await call(['check'], { cwd, env })
+    expect(out).toContain(
+      `vertex, login:vertex: via ${cloud.url} (setting)\n` +
+        'amazon: direct (bypass .amazonaws.com)\n' +
+        'claude, login:acme: via http://127.0.0.1:9 (HTTPS_PROXY)\n',
+    )
+    expect(cloud.requests).toHaveLength(1)
+  })
+
   it('asks the providers by which people sign in', async () => {
     const issuer = cloud.url
     cloud.answer(({ path }) =>

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { call, start, urlOf } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { send } from '../_setup.ts'
-import { managing, model, PLANTED, provider, TOKEN, vendor } from '../gateway/_managed.ts'
+import { kept, model, PLANTED, provider, TOKEN, vendor } from '../gateway/_managed.ts'
 
 describe('from an empty folder', () => {
   it('a vendor with its key and two models are added, tested, and answer', async () => {
@@ -46,7 +46,7 @@ describe('from an empty folder', () => {
 describe('the commands', () => {
   it('show, change, export, list and revert, and tell what is wrong', async () => {
     const upstream = await vendor()
-    const gateway = await managing()
+    const gateway = await kept()
     const run = (...args: string[]) => call([...args, '--url', gateway.url, '--token', TOKEN])
     await gateway.change(provider(upstream.url), model())
     expect((await run('providers', 'list')).out).toMatch(/^acme +openai-compatible +.* in force$/m)

@@ -2,9 +2,10 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { ask, call, keyIn, start, urlOf } from '../_cli.ts'
+import { loadConfig } from '../../src/config/config.ts'
+import { ask, call, start, urlOf } from '../_cli.ts'
 import { folder } from '../_folder.ts'
-import { hello, send } from '../_setup.ts'
+import { createTestGateway, hello, send } from '../_setup.ts'
 
 const configOf = (pricing: object, more: object = {}) =>
   JSON.stringify({
@@ -18,7 +19,7 @@ describe('check', () => {
   const check = async (config: string, ...options: string[]) =>
     call(['check', ...options], { cwd: await folder({ 'gateway.config.json': config }) })
 
-  it('shows tiers, aliases and whether capabilities are known', async () => {
+  it('shows what a model can, its prices for a million tokens, and where they are from', async () => {
     const overrides = [{ min_prompt_tokens: 1001, prompt: '0.000002', completion: '0.00002' }]
     const { code, out } = await check(
       configOf({ ...FINE, overrides }, { aliases: ['assistant'] }),
@@ -26,15 +27,17 @@ describe('check', () => {
     )
     expect(code).toBe(0)
     expect(out).toMatch(
-      /mock\/echo +chat +paid +list +assistant +mock\/echo +gateway\.config\.json +own, gateway\.config\.json +prompt 0\.000001, completion 0\.00001, from 1001 tokens: prompt 0\.000002, completion 0\.00002\n/,
+      /mock\/echo +streaming[ \w]* +prompt 1\/M, completion 10\/M, from 1001 tokens: prompt 2\/M, completion 20\/M +own, gateway\.config\.json\n/,
     )
     expect(out).toMatch(
-      /\nSETTING +VALUE +FROM\nproviders\.mock\.use +mock +gateway\.config\.json\n\nmock: direct\n$/,
+      /\nSETTING +VALUE +FROM\nproviders\.mock\.use +mock +gateway\.config\.json\n$/,
     )
     const unknown = await check(configOf(FINE, { capabilities: undefined }))
-    expect(unknown.out).toMatch(/mock\/echo +chat +paid +unknown/)
+    expect(unknown.out).toMatch(/mock\/echo +all, not listed +prompt/)
     expect(unknown.out).toContain('\n1 model with unknown capabilities: everything is passed')
-    expect((await check(configOf(FINE, { capabilities: [] }))).out).toMatch(/paid +none +-/)
+    expect((await check(configOf(FINE, { capabilities: [] }))).out).toMatch(
+      /mock\/echo +text alone +prompt/,
+    )
   })
 
   it('warns, and fails because of it only with --strict', async () => {
@@ -149,9 +152,8 @@ it('an empty folder, one key of a vendor and a model of its own: all of them are
       "extends: starter\nmodels:\n  house/own: { pricing: { prompt: '0', completion: '0' }, free_tier: true, deployments: [{ provider: mock, model: echo }] }\n",
   })
   const env = { OPENAI_API_KEY: 'sk-nothing', OLLAMA_HOST: '127.0.0.1:1' }
-  const gateway = await start(['serve', '--port', '0', '--print-key'], { cwd, env })
-  const url = await urlOf(gateway)
-  const { json } = await send(`${url}/v1/models`, 'GET', undefined, {})
+  await using gateway = await createTestGateway(await loadConfig({ cwd, env }))
+  const { json } = await gateway.ask('GET', '/v1/models', { key: null })
   const byId = new Map(json.data.map((model: { id: string }) => [model.id, model]))
   expect(byId.get('openai/gpt-6-sol')).toMatchObject({
     name: 'GPT-6 Sol',
@@ -161,9 +163,8 @@ it('an empty folder, one key of a vendor and a model of its own: all of them are
     },
   })
   expect(byId.has('anthropic/claude-haiku-5.5')).toBe(false)
-  const secret = keyIn(gateway.said())
   for (const model of ['mock/echo', 'house/own']) {
-    const answer = await ask(url, secret, '/v1/chat/completions', { ...hello, model })
+    const answer = await gateway.chat({ ...hello, model })
     expect([model, answer.status]).toEqual([model, 200])
   }
 })
@@ -185,10 +186,9 @@ describe('a gateway with a price list and models of whole vendors', () => {
     state: { driver: 'memory' },
     seed: { accounts: [{ id: 'acme', name: 'Acme', credits: '10' }] },
   })
-  const serve = async () => {
-    const cwd = await folder({ 'gateway.config.json': CONFIG, 'prices.json': listOf('0.001') })
-    const gateway = await start(['serve', '--port', '0'], { cwd })
-    const url = await urlOf(gateway)
+  const place = () => folder({ 'gateway.config.json': CONFIG, 'prices.json': listOf('0.001') })
+  const open = async () => createTestGateway(await loadConfig({ cwd: await place(), env: {} }))
+  const clientOf = (url: string) => {
     const newKey = async (models: string[] | null) => {
       const body = JSON.stringify({ name: 'test', models })
       const headers = { authorization: 'Bearer admin-token', 'content-type': 'application/json' }
@@ -198,11 +198,13 @@ describe('a gateway with a price list and models of whole vendors', () => {
     }
     const asked = (key: string, model: string) =>
       ask(url, key, '/v1/chat/completions', { ...hello, model })
-    return { cwd, gateway, url, newKey, asked }
+    return { newKey, asked }
   }
 
   it('serves listed models and names that no list has, and counts these as one', async () => {
-    const { url, newKey, asked } = await serve()
+    await using gateway = await open()
+    const { url } = gateway
+    const { newKey, asked } = clientOf(url)
     const key = await newKey(null)
     expect((await asked(key, 'acme/echo')).json).toMatchObject({
       model: 'acme/echo',
@@ -225,7 +227,8 @@ describe('a gateway with a price list and models of whole vendors', () => {
   })
 
   it('has allowlists of vendors, which hold for names that no list has', async () => {
-    const { newKey, asked } = await serve()
+    await using gateway = await open()
+    const { newKey, asked } = clientOf(gateway.url)
     const acme = await newKey(['acme/*'])
     expect((await asked(acme, 'acme/echo')).status).toBe(200)
     expect((await asked(acme, 'house/echo')).json.error.code).toBe('model_not_allowed')
@@ -236,11 +239,17 @@ describe('a gateway with a price list and models of whole vendors', () => {
   })
 
   it('takes changed prices over while it runs, and none of a file that is wrong', async () => {
-    const { cwd, gateway, newKey, asked } = await serve()
+    const cwd = await place()
+    const gateway = await start(['serve', '--port', '0'], { cwd })
+    const { newKey, asked } = clientOf(await urlOf(gateway))
     const key = await newKey(null)
     const cost = async () => (await asked(key, 'acme/echo')).json.usage.cost
     const write = (text: string) => writeFile(join(cwd, 'prices.json'), text)
-    expect(await cost()).toBe(0.001)
+    // Models of which no call was made are counted by vendor.
+    await write(listOf('0.0005'))
+    await expect.poll(gateway.said).toContain('price: acme/*: 1 model has other prices')
+    await write(listOf('0.001'))
+    await expect.poll(cost).toBe(0.001)
     await write(listOf('0.002'))
     await expect.poll(gateway.said).toContain('acme/echo request 0.001 → 0.002 (+100 %)')
     expect(await cost()).toBe(0.002)
@@ -255,11 +264,5 @@ describe('a gateway with a price list and models of whole vendors', () => {
     await write(listOf('0.004'))
     await expect.poll(gateway.said).toContain('acme/echo request 0.002 → 0.004 (+100 %)')
     expect(await cost()).toBe(0.004)
-  })
-
-  it('are counted in the log by vendor, where no call was made', async () => {
-    const { cwd, gateway } = await serve()
-    await writeFile(join(cwd, 'prices.json'), listOf('0.002'))
-    await expect.poll(gateway.said).toContain('price: acme/*: 1 model has other prices')
   })
 })

@@ -49,6 +49,10 @@ it('sells a month of access by commands alone', async () => {
   const chat = async (key: string) => (await gateway.chat(hello, { key })).status
   expect(await chat(made.key)).toBe(200)
 
+  // A link can be sent as it is printed.
+  const invited = await command('members invite shop --name Ada')
+  expect(invited).toContain(`\n  ${gateway.url}/me#invite=once.`)
+
   const limits = await command(`limits show key:${made.data.id}`)
   for (const name of ['key.cap.day', 'account.rpm', 'account.cap.month']) {
     expect(limits).toContain(name)

@@ -35,7 +35,7 @@ it('says who used what, and that it equals the ledger', async () => {
   expect(statement.out).toMatch(/mock\/echo +\d+ +0\.0/)
   expect(statement.out).toMatch(/nightly +1 +0\.0/)
   expect((await call(['statement', 'acme', '--csv', ...at])).out).toMatch(
-    /^kind,name,at,amount_usd/,
+    /^section,name,at,kind,reference/,
   )
   expect(json.usage.cost).toBeGreaterThan(0)
   expect((await call(['usage', 'rebuild', ...at])).out).toMatch(/in the background/)

@@ -16,12 +16,21 @@ import {
   type Ledger,
   type LedgerItem,
   type LimitsItem,
+  type RowItem,
+  BOOKING_KINDS,
   type BookingKind,
 } from '../../state/ledger/ledger.ts'
+import { withLimitList } from '../../accounts/limits.ts'
+import type { StoredToken } from '../../access/credentials.ts'
+import { storeMember, type Member } from '../../access/members.ts'
+import { allStatements, storeStatement } from '../../server/admin/statements.ts'
+import type { Statement } from '../../server/admin/resources/statement.ts'
 import { packageVersion } from '../../gateway/version.ts'
 import { isObject } from '../../errors/checks.ts'
 import { toConfigIssues } from '../../errors/issues.ts'
+import { simpleForm, type LimitMembers } from '../../server/admin/resources/limit.ts'
 import { recordId } from '../../server/admin/resources/settings.ts'
+import type { Team } from '../../server/admin/resources/team.ts'
 
 // The format of an export's lines, and the errors of invalid lines.
 
@@ -56,6 +65,23 @@ interface ManagedHead {
   readonly history: readonly { readonly doc: string }[]
 }
 
+/** A token of the admin API, or a member. A release that does not know them leaves them out. */
+type PersonLine =
+  | {
+      readonly kind: 'token'
+      readonly optional: true
+      readonly sha256: string
+      readonly value: StoredToken
+    }
+  | { readonly kind: 'member'; readonly optional: true; readonly value: Member }
+
+/** An issued statement, with its number. A release that does not know it leaves it out. */
+interface StatementLine {
+  readonly kind: 'statement'
+  readonly optional: true
+  readonly value: Statement
+}
+
 interface RecordLine {
   readonly kind: 'record'
   readonly key: string
@@ -78,6 +104,8 @@ type Line =
   | { readonly kind: 'end'; readonly lines: number }
   | RecordLine
   | Omit<ManagedLine, 'optional'>
+  | PersonLine
+  | Omit<StatementLine, 'optional'>
   | LedgerItem
 
 const MAX_MOMENT_MS = 8_640_000_000_000_000
@@ -176,6 +204,7 @@ const items = v.variant('kind', [
           }),
         ),
       ),
+      credit: v.optional(sum),
     }),
     revision: count,
   }),
@@ -261,6 +290,33 @@ const items = v.variant('kind', [
     }),
     document: v.looseObject({ format: v.literal(1) }),
   }),
+  v.strictObject({
+    kind: v.literal('token'),
+    sha256,
+    value: v.looseObject({ id: name, name, role: text, createdAt: moment, revision: count }),
+  }),
+  v.strictObject({
+    kind: v.literal('member'),
+    value: v.looseObject({
+      id: name,
+      account: recordId,
+      name,
+      manages: flag,
+      disabled: flag,
+      createdAt: moment,
+      revision: count,
+    }),
+  }),
+  v.strictObject({
+    kind: v.literal('statement'),
+    value: v.looseObject({
+      number: v.pipe(text, v.regex(/^[\w-]{1,40}$/, 'the number of a statement')),
+      state: v.picklist(['issued', 'void']),
+      account_id: recordId,
+      month: v.pipe(text, v.regex(/^\d{4}-\d\d$/, 'a month such as "2026-10"')),
+      closing_usd: text,
+    }),
+  }),
   v.strictObject({ kind: v.literal('end'), lines: count }),
 ])
 
@@ -292,7 +348,7 @@ function readLine(text: string, number: number): Line {
   const known = withoutOptional(value)
   if (!known) return { kind: 'skipped' }
   const line = check(items, known, number, []) as Line
-  // As it was written, because the order of its members is part of the chain.
+  // The line stays as it was written: the order of its members is part of the chain.
   if (line.kind === 'usage')
     return { ...line, usage: known.usage as NonNullable<typeof line.usage> }
   if (line.kind === 'record') readRecord(line, number)
@@ -424,6 +480,8 @@ interface KeyRecord {
 }
 
 const INDEX = 'index:'
+/** Records that have limits. */
+const LIMITED = /^(account|team|key):/
 /** Lines imported at a time, with one sync of the disk per batch. */
 const BATCH_LINES = 500
 
@@ -443,8 +501,16 @@ export async function* exportLines(
   const { id } = await ledger.state()
   const origin = version === 1 ? {} : { ledger: id, release: packageVersion() }
   yield write({ kind: 'export', version, at: Date.now(), ...origin })
-  for await (const record of recordsOf(records)) yield write(record)
-  if (version !== 1) for (const line of await managedOf(records)) yield write(line)
+  for await (const record of recordsOf(records)) {
+    yield write(version === 1 ? formerRecord(record) : record)
+  }
+  if (version !== 1) {
+    for (const line of await managedOf(records)) yield write(line)
+    for await (const line of peopleOf(records)) yield write(line)
+    for await (const value of allStatements(records)) {
+      yield write({ kind: 'statement', optional: true, value } satisfies StatementLine)
+    }
+  }
   for await (const item of ledger.export()) {
     const line = version === 1 ? asVersion1(item) : item
     if (line) yield write(line)
@@ -452,20 +518,33 @@ export async function* exportLines(
   yield write({ kind: 'end', lines: lines + 1 })
 }
 
-/** An item as releases of schema 8 read it; undefined for one that says nothing there. @throws RangeError */
+/** A record as releases of schema 8 read it: a rate, a number at once and a cap are members of their own. */
+function formerRecord(record: RecordLine): RecordLine {
+  if (!LIMITED.test(record.key)) return record
+  const { limits, ...value }: LimitMembers = withLimitList(record.value)
+  return { ...record, value: { ...value, ...simpleForm({ limits }) } }
+}
+
+/**
+ * An item as releases of schema 8 read it; undefined for one that says nothing there. Bookings of kinds that they do not know are
+ * corrections there. @throws RangeError
+ */
 function asVersion1(item: LedgerItem): object | undefined {
   if (item.kind === 'counter' || item.kind === 'base') return undefined
   const cap = item.kind === 'limits' ? capOf(item.limits) : undefined
   // The move to schema 9 makes limits of each account, which limit nothing.
   if (item.kind === 'limits' && item.key === ACCOUNT && item.revision === 0) return undefined
-  if ('actor' in item) {
-    const { actor: _, ...rest } = item
-    return rest
+  if (isBooking(item)) {
+    const { actor: _, booking: __, kind, request, ...rest } = item
+    if (kind === 'top-up' || kind === 'adjust') return { kind, request, ...rest }
+    if (rest.cost === 0n) return undefined
+    return { kind: 'adjust', ...rest, request: `${kind}:${request}`, note: rest.note ?? kind }
   }
   const sum = item.kind === 'total' ? item.cost : item.kind === 'limits' ? cap?.amount : 0n
   if (item.kind === 'usage' && item.usage) {
-    const { team: _, counted: __, ...usage } = item.usage
-    return { ...item, usage }
+    const { team: _, counted: __, vendor: ___, because: ____, list: _____, ...usage } = item.usage
+    const lines = usage.lines.map(({ cost: _cost, ...line }) => line)
+    return { ...item, usage: { ...usage, lines } }
   }
   if (sum === undefined || sum <= MAX_AMOUNT) {
     if (item.kind !== 'limits') return item
@@ -478,8 +557,15 @@ function asVersion1(item: LedgerItem): object | undefined {
   )
 }
 
+function isBooking(item: LedgerItem): item is RowItem & { readonly kind: BookingKind } {
+  return (BOOKING_KINDS as readonly string[]).includes(item.kind)
+}
+
 /** The one cap that limits of schema 8 have. @throws RangeError for limits that they cannot have */
-function capOf({ counted = [] }: KeyLimits) {
+function capOf({ counted = [], credit }: KeyLimits) {
+  if (credit !== undefined) {
+    throw new RangeError('a credit limit cannot be written: only version 2 has it')
+  }
   const [first] = counted
   if (!first) return undefined
   const [, scope] = /^cap\.(lifetime|day|month)$/.exec(first.id) ?? []
@@ -518,6 +604,18 @@ export async function importLines(
     if (isItem(line)) batch.push(line)
     if (line.kind === 'record') added += Number(await importRecord(records, line, lines))
     if (line.kind === 'managed') added += Number(await importManaged(records, line))
+    if (line.kind === 'token') {
+      added += Number(await records.create(`token:${line.sha256}`, line.value))
+      await records.add('tokens', line.sha256)
+    }
+    if (line.kind === 'member') added += Number(await storeMember(records, line.value))
+    if (line.kind === 'statement') {
+      const isNew = await storeStatement(records, line.value)
+      if (isNew === undefined) {
+        throw new LineError(lines, `another statement ${line.value.number} exists`)
+      }
+      added += Number(isNew)
+    }
   }
   await flush()
   return { lines, added }
@@ -562,6 +660,9 @@ const NO_ITEMS: ReadonlySet<Line['kind']> = new Set([
   'rescue',
   'record',
   'managed',
+  'token',
+  'member',
+  'statement',
   'end',
   'skipped',
 ])
@@ -608,6 +709,18 @@ async function managedOf(records: Records): Promise<ManagedLine[]> {
   return [{ kind: 'managed', optional: true, head: { ...head, history }, document }]
 }
 
+/** Tokens and members; sessions, links and invitations end with the state. */
+async function* peopleOf(records: Records): AsyncGenerator<PersonLine> {
+  for (const sha256 of await records.list('tokens')) {
+    const value = await records.get<StoredToken>(`token:${sha256}`)
+    if (value) yield { kind: 'token', optional: true, sha256, value }
+  }
+  for (const id of await records.list('members')) {
+    const value = await records.get<Member>(`member:${id}`)
+    if (value) yield { kind: 'member', optional: true, value }
+  }
+}
+
 /** @returns whether it changed the state: one that has something set up keeps it */
 async function importManaged(
   records: Records,
@@ -639,7 +752,8 @@ async function importRecord(
   if (key.startsWith(INDEX)) return importIndex(records, key.slice(INDEX.length), value as Ids)
   const [kind] = key.split(':', 1)
   const stored = await records.get<object>(key)
-  const next = stored === undefined ? value : MERGES[kind!]!(stored, value)
+  const given = LIMITED.test(key) ? withLimitList(value) : value
+  const next = stored === undefined ? given : MERGES[kind!]!(stored, given)
   if (next === undefined) throw new LineError(number, `another ${kind} with the same id exists`)
   if (isDeepStrictEqual(next, stored)) return false
   await records.put(key, next)
@@ -658,6 +772,10 @@ const MERGES: Readonly<Record<string, (stored: any, value: any) => object | unde
   account: (stored, value) => ((value.revision ?? 0) > (stored.revision ?? 0) ? value : stored),
   prices: (stored) => stored,
   hash: (stored, value) => (isDeepStrictEqual(stored, value) ? stored : undefined),
+  team(stored: Team, value: Team) {
+    if (stored.account !== value.account) return undefined
+    return value.revision > stored.revision ? value : stored
+  },
   key(stored: KeyRecord, value: KeyRecord) {
     const shared = hashesOf(stored).some((sha256) => hashesOf(value).includes(sha256))
     if (stored.account !== value.account || !shared) return undefined

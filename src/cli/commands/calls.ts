@@ -2,7 +2,7 @@
 import { REQUEST_FILTERS } from '../../server/admin/resources/request.ts'
 import { USAGE_FILTERS } from '../../server/admin/resources/usage.ts'
 import { asked, connected, list, RANGE, whole } from '../asked.ts'
-import type { Group } from '../command.ts'
+import { CommandError, type Group } from '../command.ts'
 import { card, cell } from '../output.ts'
 import { required, withQuery } from '../settings.ts'
 import { billText, endOf, proofOf, requestCard, usageText } from '../shown.ts'
@@ -66,6 +66,8 @@ export const CALLS: Group = {
         reason: { value: 'text', help: 'why, kept with the booking (required)' },
       },
       example: 'requests refund req_01M836W9288QQ0XZ5GCMSVB8JC --reason "cut off"',
+      final: ({ id }, { text: { usd } }) =>
+        `${usd === undefined ? 'The cost' : `${usd} USD`} of the call ${id} ${usd === undefined ? 'is' : 'are'} given back, once. Book it?`,
       ask: (args, path) => {
         const reason = required(args, 'reason', 'A refund says why')
         return ['POST', `/requests${path}/refund`, { usd: args.text.usd, reason }]
@@ -77,6 +79,24 @@ export const CALLS: Group = {
       arguments: ['request'],
       ask: (_, path) => ['POST', `/requests${path}/end`],
       show: (_, __, { id }) => `${cell(id)} is ended.\n`,
+    }),
+    asked('requests forget', 'Remove kept contents of calls for good.', {
+      options: {
+        key: { value: 'id', help: 'those of one key' },
+        user: { value: 'name', help: 'those of one end user, as the list names it' },
+        before: { value: 'moment', time: 'ago', help: 'those before this day or moment, UTC' },
+      },
+      example: 'requests forget --user u_1 --before 30d',
+      final: (_, { text: { key: of, user, before } }) => {
+        const parts = [of && `of the key ${of}`, user && `of ${user}`, before && `before ${before}`]
+        return `Contents ${parts.filter(Boolean).join(' ')} are removed for good. Remove them?`
+      },
+      ask: (args) => {
+        const path = withQuery('/requests/content', args, ['key', 'user', 'before'])
+        if (path.includes('?')) return ['DELETE', path]
+        throw new CommandError('Say whose contents go: --key, --user or --before.', 2)
+      },
+      show: ({ data }) => `Calls whose contents are removed: ${cell(data.removed)}.\n`,
     }),
     asked('usage', 'Show who used what: calls, cost and tokens.', {
       csv: true,

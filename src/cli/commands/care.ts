@@ -1,9 +1,9 @@
 /** Commands that look after a gateway: its state, alerts, changes, settings and ledger. */
-import { asked, connected, list, RANGE } from '../asked.ts'
-import type { Group } from '../command.ts'
+import { asked, cardOf, connected, list, RANGE, whole } from '../asked.ts'
+import { CommandError, type Group } from '../command.ts'
 import { card, cell, table } from '../output.ts'
 import { required, shown, withQuery } from '../settings.ts'
-import { CHANGE, entryCommands, layer } from './managed.ts'
+import { CHANGE, entryCommands, outcome } from './managed.ts'
 import { sumOf } from './policies.ts'
 
 const DAY = 86_400
@@ -105,21 +105,34 @@ export const CARE: Group = {
       json: ({ data }, { on }) => settingsIn(data, on),
       show: ({ data }, { on }) => SETTINGS({ data: settingsIn(data, on) }),
     }),
-    layer(
+    connected(
       'config export',
       'Print what was set up at run time as a configuration file.',
-      'exportConfig',
+      {},
+      async (admin) => (await import('../managed.ts')).exportConfig(admin),
     ),
-    layer('config history', 'List the changes of what is set up at run time.', 'listHistory'),
-    layer('config revert', 'Set up what was set up at a revision.', 'revertConfig', ['revision'], {
-      'dry-run': CHANGE['dry-run']!,
+    asked('config history', 'List the changes of what is set up at run time.', {
+      ask: () => '/managed/history',
+      show: list({ REVISION: 'revision', AT: 'at', BY: 'by', WHAT: 'summary' }),
     }),
-    layer(
-      'secret show',
-      'Show which key seals the secrets of the store, never the key.',
-      'showSecret',
-    ),
-    layer('secret rotate', 'Seal the secrets of the store with a new key.', 'rotateSecret'),
+    asked('config revert', 'Set up what was set up at a revision.', {
+      arguments: ['revision'],
+      options: { 'dry-run': CHANGE['dry-run']! },
+      ask: ({ positionals: [to = ''], on }) => {
+        if (!/^\d{1,15}$/.test(to))
+          throw new CommandError(`A revision is a number, not ${JSON.stringify(to)}.`, 2)
+        return ['POST', '/managed/revert', { to: Number(to), dry_run: on.has('dry-run') }]
+      },
+      show: outcome,
+    }),
+    asked('secret show', 'Show which key seals the secrets of the store, never the key.', {
+      ask: () => '/secret',
+      show: cardOf(),
+    }),
+    asked('secret rotate', 'Seal the secrets of the store with a new key.', {
+      ask: () => ['POST', '/secret/rotate'],
+      show: cardOf(),
+    }),
     ...entryCommands('sinks', 'sink'),
     connected(
       'ledger verify',
@@ -146,6 +159,27 @@ export const CARE: Group = {
       },
       async (admin, args) => (await import('../verify.ts')).verifyLedger(admin, args),
     ),
+    asked('ledger journal', 'Print the ledger as debits and credits that balance.', {
+      csv: true,
+      json: whole,
+      options: {
+        from: { value: 'day', help: 'from this day on, such as 2026-10-01 (required)' },
+        to: { value: 'day', help: 'before this day (required)' },
+        by: { value: 'span', help: 'day, month, or row for each entry (default: day)' },
+        account: { value: 'id', help: 'only that of one account' },
+      },
+      example: 'ledger journal --from 2026-10-01 --to 2026-11-01 --by month --csv',
+      ask: (args) => {
+        for (const name of ['from', 'to'] as const) required(args, name, 'A journal has two days')
+        return withQuery('/ledger/journal', args, ['from', 'to', 'by', 'account'])
+      },
+      show: ({ trial_balance: legs, vendor_unknown_calls: unknown }) => {
+        const rows = legs.map((one: any) => [one.leg, one.debit_usd, one.credit_usd])
+        const note =
+          cell(unknown) !== '0' ? `Calls whose vendor cost is unknown: ${cell(unknown)}.\n` : ''
+        return table(['LEG', 'DEBIT USD', 'CREDIT USD'], rows) + note
+      },
+    }),
     asked('ledger orphans', 'List calls that were never settled, to compare with invoices.', {
       all: true,
       options: { account: { value: 'id', help: 'only those of one account' } },
@@ -165,7 +199,7 @@ export const CARE: Group = {
     }),
     connected(
       'ledger missing',
-      'Print bookings that the ledger has lost and this gateway knows, as a file for "ledger import".',
+      'Print bookings that the ledger has lost, for "ledger import".',
       {},
       async (admin, args) => (await import('../verify.ts')).printMissing(admin, args),
     ),
@@ -182,30 +216,22 @@ export const CARE: Group = {
         return `${card(counts)}\nQuarantined, for "ledger book" or "ledger drop":\n${QUARANTINED({ data: quarantined })}`
       },
     }),
-    asked(
-      'ledger book',
-      'Book a settlement that is quarantined in the outbox: it was not booked before.',
-      {
-        arguments: ['request'],
-        ask: (_, path) => ['POST', `/ledger/outbox${path}/book`, {}],
-        show: ({ data }, _, { id }) =>
-          `${cell(id)} ${data.state === 'duplicate' ? 'was booked before' : 'is booked'}, with ${cell(data.cost_usd)} USD.\n`,
+    asked('ledger book', 'Book a quarantined settlement, which was not booked before.', {
+      arguments: ['request'],
+      ask: (_, path) => ['POST', `/ledger/outbox${path}/book`, {}],
+      show: ({ data }, _, { id }) =>
+        `${cell(id)} ${data.state === 'duplicate' ? 'was booked before' : 'is booked'}, with ${cell(data.cost_usd)} USD.\n`,
+    }),
+    asked('ledger drop', 'Give up a quarantined settlement, which was booked before.', {
+      arguments: ['request'],
+      options: { reason: { value: 'text', help: 'for the audit log (required)' } },
+      final: ({ id }) => `The settlement of ${id} is given up. Drop it?`,
+      ask: (args, path) => {
+        const reason = required(args, 'reason', 'Say why')
+        return ['DELETE', `/ledger/outbox${path}`, { reason }]
       },
-    ),
-    asked(
-      'ledger drop',
-      'Give up a settlement that is quarantined in the outbox: it was booked before.',
-      {
-        arguments: ['request'],
-        options: { reason: { value: 'text', help: 'for the audit log (required)' } },
-        final: ({ id }) => `The settlement of ${id} is given up. Drop it?`,
-        ask: (args, path) => {
-          const reason = required(args, 'reason', 'Say why')
-          return ['DELETE', `/ledger/outbox${path}`, { reason }]
-        },
-        show: (_, __, { id }) => `${cell(id)} is dropped; the log of the gateway has it.\n`,
-      },
-    ),
+      show: (_, __, { id }) => `${cell(id)} is dropped; the log of the gateway has it.\n`,
+    }),
   ],
 }
 

@@ -1,18 +1,19 @@
 /** Commands over keys and limits. */
 import { KEY_SETTINGS } from '../../server/admin/resources/key.ts'
 import { recordId } from '../../server/admin/resources/settings.ts'
-import { asked, calledOf, cardOf, changed, connected, list, secretBelow, whole } from '../asked.ts'
+import { asked, cardOf, changed, connected, list, secretBelow, switches, whole } from '../asked.ts'
 import type { Group, OptionSpecs } from '../command.ts'
 import {
-  capOf,
+  limitsOf,
   changeIn,
+  limitKind,
   optionsOf,
   required,
-  ownerPath,
   settingsIn,
   withQuery,
   momentIn,
 } from '../settings.ts'
+import { cell } from '../output.ts'
 import { limitsText } from '../shown.ts'
 
 /** Settings of a key, with the member who owns it. */
@@ -58,10 +59,10 @@ export const KEYS: Group = {
           KEY: 'start',
           STATE: stateOf,
           'SPENT USD': 'spend_usd',
-          CAP: capOf,
+          LIMITS: limitsOf,
           MODELS: ({ models }) => models ?? 'all',
         },
-        ['MODELS', 'CAP', 'ACCOUNT', 'SPENT USD'],
+        ['MODELS', 'LIMITS', 'ACCOUNT', 'SPENT USD'],
       ),
     }),
     asked('keys create', 'Create a key and print its secret, which is shown only once.', {
@@ -91,7 +92,7 @@ export const KEYS: Group = {
         policy: key.policy && JSON.stringify(key.policy),
         models: key.models ?? 'all',
         spend_cap: undefined,
-        cap: capOf(key),
+        limits: limitsOf(key),
       })),
     }),
     asked('keys update', 'Change a key.', {
@@ -100,17 +101,6 @@ export const KEYS: Group = {
       example: 'keys update laptop --cap 10/month --expires 30d',
       ask: (args, path) => ['PATCH', path, changeIn(args, OWNED, 'keys update')],
       show: changed('Key', 'updated'),
-    }),
-    asked('keys disable', 'Refuse a key from now on; "-" reads its secret.', {
-      ...ofKey,
-      example: 'keys disable laptop',
-      ask: (_, path) => ['PATCH', path, { disabled: true }],
-      show: changed('Key', 'disabled'),
-    }),
-    asked('keys enable', 'Accept a disabled key again.', {
-      ...ofKey,
-      ask: (_, path) => ['PATCH', path, { disabled: false }],
-      show: changed('Key', 'enabled'),
     }),
     asked('keys rotate', 'Give a key another secret, and print it.', {
       ...ofKey,
@@ -140,16 +130,20 @@ export const KEYS: Group = {
         return secretBelow(sentence, answer.key)
       },
     }),
-    asked('keys archive', 'Refuse a key for good; its history stays.', {
-      ...ofKey,
-      final: (one) => `Key ${calledOf(one)} is refused for good. Archive it?`,
-      ask: (_, path) => ['DELETE', path],
-      show: changed('Key', 'archived'),
-    }),
+    ...switches(
+      'key',
+      {
+        disable: 'Refuse a key from now on; "-" reads its secret.',
+        enable: 'Accept a disabled key again.',
+        archive: 'Refuse a key for good; its history stays.',
+      },
+      'is refused for good',
+    ),
     asked('limits show', 'Show every limit of an owner and those above it, with their use.', {
       arguments: ['owner'],
+      of: 'owner',
       example: 'limits show account:acme',
-      ask: ({ positionals: [owner = ''] }) => `${ownerPath(owner)}/limits`,
+      ask: (_, path) => `${path}/limits`,
       show: limitsText,
     }),
     connected(
@@ -164,36 +158,45 @@ export const KEYS: Group = {
       { arguments: ['owner', 'limit'], options: OF_MODELS },
       async (admin, args) => (await import('../limits.ts')).clearLimit(admin, args),
     ),
-    connected(
-      'limits raise',
-      'Let a limit be higher for a while; "none" ends it.',
-      {
-        arguments: LIMIT_VALUE,
-        options: {
-          until: {
-            value: 'date or time',
-            time: 'later',
-            help: 'its end, such as 6h or 2027-01-31T00:00:00Z',
-          },
-          reason: { value: 'text', help: 'why, for the audit log' },
+    asked('limits raise', 'Let a limit be higher for a while; "none" ends it.', {
+      arguments: LIMIT_VALUE,
+      of: 'owner',
+      options: {
+        until: {
+          value: 'date or time',
+          time: 'later',
+          help: 'its end, such as 6h or 2027-01-31T00:00:00Z',
+        },
+        reason: { value: 'text', help: 'why, for the audit log' },
+      },
+      ask: (args, path) => {
+        const [, name = '', text = ''] = args.positionals
+        const value = limitKind(name).unit === 'usd' ? text : Number(text)
+        const until = momentIn(args, 'until')
+        const body = { value: text === 'none' ? null : value, until, reason: args.text.reason }
+        return ['POST', `${path}/limits/${encodeURIComponent(name)}/raise`, body]
+      },
+      show: (_, { positionals: [owner, name, value] }) =>
+        `${name} of ${owner} is ${value === 'none' ? 'as before' : `raised to ${value}`}.\n`,
+    }),
+    asked('limits reset', 'Begin to count anew in the present window.', {
+      arguments: ['owner', 'limit'],
+      of: 'owner',
+      options: {
+        reason: { value: 'text', help: 'why, kept with the reset (required)' },
+        reference: {
+          value: 'text',
+          help: 'your own reference; one that exists is not done again',
         },
       },
-      async (admin, args) => (await import('../limits.ts')).raiseLimit(admin, args),
-    ),
-    connected(
-      'limits reset',
-      'Begin to count anew in the present window.',
-      {
-        arguments: ['owner', 'limit'],
-        options: {
-          reason: { value: 'text', help: 'why, kept with the reset (required)' },
-          reference: {
-            value: 'text',
-            help: 'your own reference; one that exists is not done again',
-          },
-        },
+      ask: (args, path) => {
+        const [, name = ''] = args.positionals
+        const reason = required(args, 'reason', 'A reset says why the count begins anew')
+        const { reference } = args.text
+        return ['POST', `${path}/limits/${encodeURIComponent(name)}/reset`, { reason, reference }]
       },
-      async (admin, args) => (await import('../limits.ts')).resetLimit(admin, args),
-    ),
+      show: ({ data }, { positionals: [, name] }) =>
+        `${cell(data.counted)} of ${name} do not count any more.\n`,
+    }),
   ],
 }

@@ -1,5 +1,5 @@
 /** Commands over vendors, models, search engines and sinks that are set up at run time. */
-import { connected } from '../asked.ts'
+import { asked, connected, list } from '../asked.ts'
 import type { Command, OptionSpecs } from '../command.ts'
 import type { Noun } from '../managed.ts'
 
@@ -31,83 +31,68 @@ const SERVED = {
   help: 'tests the vendor and serves its models: all, none, or names separated by commas',
 } as const
 
+const LISTED = list({
+  NAME: 'name',
+  USE: 'value.use',
+  'CHANGED BY': 'changed_by',
+  'CHANGED AT': 'changed_at',
+  STATE: ({ shadowed_by, left_out }) => {
+    if (left_out !== null) return `left out: ${left_out}`
+    return shadowed_by === null ? 'in force' : `no effect: ${shadowed_by} has this name`
+  },
+})
+const NONE = 'None are set up; those of the configuration file are in "config show".\n'
+
+/** The text of a change that was made, or tried. */
+export const outcome = async ({ data }: any) => (await import('../managed.ts')).outcomeOf(data)
+
 /** The commands of one kind of entries. */
 export function entryCommands(noun: Noun, one: string): Command[] {
-  const options = noun === 'models' ? MODEL : ENTRY
+  const isModel = noun === 'models'
+  const options = isModel ? MODEL : ENTRY
   const more: OptionSpecs = noun === 'providers' ? { models: SERVED } : {}
-  const deployment = { deployment: { value: 'id', help: 'this one alone' } }
+  const tested: OptionSpecs = isModel ? { deployment: { value: 'id', help: 'this one alone' } } : {}
+  const own = ({ data }: any) => data.entries.filter(({ section }: any) => section === noun)
+  const listed = [
+    asked(`${noun} list`, `List each ${one} that was set up at run time.`, {
+      ask: () => '/managed',
+      json: own,
+      show: (answer) => (own(answer).length > 0 ? LISTED({ data: own(answer) }) : NONE),
+    }),
+    entry(`${noun} show`, `Show one ${one}, without its secrets.`, 'showEntry', noun),
+  ]
+  const added = { ...options, ...more }
   return [
-    ...(noun === 'models'
-      ? []
-      : [
-          entry(
-            `${noun} list`,
-            `List each ${one} that was set up at run time.`,
-            'listEntries',
-            noun,
-          ),
-          entry(`${noun} show`, `Show one ${one}, without its secrets.`, 'showEntry', noun, [
-            'name',
-          ]),
-        ]),
+    ...(isModel ? [] : listed),
     entry(
       `${noun} add`,
       `Set up a ${one}: it serves at once, on all gateways.`,
       'addEntry',
       noun,
-      ['name'],
-      { ...options, ...more },
+      added,
     ),
-    entry(`${noun} update`, `Change a ${one}.`, 'updateEntry', noun, ['name'], options),
-    entry(`${noun} remove`, `Remove a ${one}.`, 'removeEntry', noun, ['name'], CHANGE),
-    entry(
-      `${noun} test`,
-      `Test a ${one}.`,
-      'testEntry',
-      noun,
-      ['name'],
-      noun === 'models' ? deployment : {},
-    ),
+    entry(`${noun} update`, `Change a ${one}.`, 'updateEntry', noun, options),
+    asked(`${noun} remove`, `Remove a ${one}.`, {
+      arguments: ['name'],
+      options: CHANGE,
+      ask: ({ positionals: [name], text: { note }, on }) => {
+        const changes = [{ section: noun, name, value: null }]
+        return ['POST', '/managed', { changes, dry_run: on.has('dry-run'), note }]
+      },
+      show: outcome,
+    }),
+    entry(`${noun} test`, `Test a ${one}.`, 'testEntry', noun, tested),
   ]
 }
-
-type EntryCommand =
-  | 'listEntries'
-  | 'showEntry'
-  | 'addEntry'
-  | 'updateEntry'
-  | 'removeEntry'
-  | 'testEntry'
 
 function entry(
   name: string,
   help: string,
-  run: EntryCommand,
+  run: 'showEntry' | 'addEntry' | 'updateEntry' | 'testEntry',
   noun: Noun,
-  names: readonly string[] = [],
   options: OptionSpecs = {},
 ): Command {
-  return connected(name, help, { arguments: names, options }, async (admin, args) =>
+  return connected(name, help, { arguments: ['name'], options }, async (admin, args) =>
     (await import('../managed.ts'))[run](noun, admin, args),
-  )
-}
-
-type LayerCommand =
-  | 'listOffers'
-  | 'exportConfig'
-  | 'listHistory'
-  | 'revertConfig'
-  | 'showSecret'
-  | 'rotateSecret'
-
-export function layer(
-  name: string,
-  help: string,
-  run: LayerCommand,
-  names: readonly string[] = [],
-  options: OptionSpecs = {},
-): Command {
-  return connected(name, help, { arguments: names, options }, async (admin, args) =>
-    (await import('../managed.ts'))[run](admin, args),
   )
 }

@@ -1,8 +1,9 @@
 /** Commands over models, vendors and search engines. */
-import { asked, cardOf, list, LOCAL } from '../asked.ts'
+import { asked, cardOf, connected, list, LOCAL } from '../asked.ts'
 import type { Group } from '../command.ts'
+import { cell } from '../output.ts'
 import { withQuery } from '../settings.ts'
-import { entryCommands, layer } from './managed.ts'
+import { entryCommands } from './managed.ts'
 
 const JSON_OUTPUT = { json: { help: 'print JSON' } }
 
@@ -66,28 +67,24 @@ export const MODELS: Group = {
         return MODEL_CARD({ data: Object.fromEntries(shown) })
       },
     }),
-    asked(
-      'models unserved',
-      'List names that clients ask for and that are not served, and what changes it.',
-      {
-        all: true,
-        ask: () => '/models/unserved',
-        show: list(
-          {
-            NAME: 'name',
-            REASON: 'reason',
-            ASKED: 'asked',
-            ACCOUNTS: 'accounts',
-            LAST: 'last_at',
-            REMEDY: 'remedy',
-          },
-          ['ACCOUNTS', 'LAST'],
-        ),
-      },
-    ),
+    asked('models unserved', 'List names that clients ask for in vain, and what changes that.', {
+      all: true,
+      ask: () => '/models/unserved',
+      show: list(
+        {
+          NAME: 'name',
+          REASON: 'reason',
+          ASKED: 'asked',
+          ACCOUNTS: 'accounts',
+          LAST: 'last_at',
+          REMEDY: 'remedy',
+        },
+        ['ACCOUNTS', 'LAST'],
+      ),
+    }),
     {
       name: 'models discover',
-      help: 'Ask the vendors for their models, and compare them with those that are served.',
+      help: 'Ask the vendors for their models, and compare them with those served.',
       optional: 'vendor',
       repeated: true,
       options: LOCAL,
@@ -102,7 +99,7 @@ export const MODELS: Group = {
     },
     {
       name: 'models price',
-      help: 'Show what a call would cost, line by line.',
+      help: 'Show what a call would cost, or the prices of a model.',
       arguments: ['model'],
       options: {
         prompt: { value: 'n', help: 'tokens of the prompt' },
@@ -117,7 +114,7 @@ export const MODELS: Group = {
     },
     {
       name: 'models import',
-      help: 'Compare prices.json with public price lists; with --write take their prices over.',
+      help: 'Compare prices.json with public price lists, or take their prices over.',
       options: {
         from: {
           value: 'list',
@@ -133,12 +130,36 @@ export const MODELS: Group = {
       run: async (args) => (await import('../import-prices.ts')).importPrices(args),
     },
     ...entryCommands('models', 'model'),
+    asked('deployments cooldown', 'Send a deployment no new calls for a while, on all gateways.', {
+      arguments: ['deployment'],
+      options: { for: { value: 'time', time: 'length', help: 'how long, up to 1d (default: 1h)' } },
+      example: 'deployments cooldown openai/gpt-5 --for 30m',
+      ask: ({ text }, path) => [
+        'POST',
+        `/deployments${path}/cooldown`,
+        { seconds: Number(text.for ?? 3600) },
+      ],
+      show: DEPLOYMENT,
+    }),
+    asked('deployments resume', 'Send calls to a deployment again.', {
+      arguments: ['deployment'],
+      ask: (_, path) => ['POST', `/deployments${path}/resume`],
+      show: DEPLOYMENT,
+    }),
     ...entryCommands('providers', 'provider'),
-    layer('providers offers', 'List the models of a vendor, with their prices.', 'listOffers', [
-      'name',
-    ]),
+    connected(
+      'providers offers',
+      'List the models of a vendor, with their prices.',
+      { arguments: ['name'] },
+      async (admin, args) => (await import('../managed.ts')).listOffers(admin, args),
+    ),
     ...entryCommands('engines', 'search engine'),
   ],
+}
+
+function DEPLOYMENT({ data: { id, health } }: any): string {
+  const until = health.rests_until === null ? '' : ` until ${cell(health.rests_until)}`
+  return `Deployment ${cell(id)}: ${cell(health.state)}${until}.\n`
 }
 
 const MODEL_CARD = cardOf(({ deployments, fallbacks = [] }) => ({

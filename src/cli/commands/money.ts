@@ -1,41 +1,15 @@
 /** Commands over accounts, teams and their money. */
-import { ACCOUNT_SETTINGS } from '../../server/admin/resources/account.ts'
-import { TEAM_SETTINGS } from '../../server/admin/resources/team.ts'
-import { asked, calledOf, cardOf, changed, connected, list, whole } from '../asked.ts'
+import { asked, calledOf, cardOf, connected, list } from '../asked.ts'
 import type { Group, OptionSpecs } from '../command.ts'
 import { card, cell } from '../output.ts'
-import { capOf, changeIn, optionsOf, required, settingsIn, withQuery } from '../settings.ts'
+import { required, withQuery } from '../settings.ts'
 import { statementText } from '../shown.ts'
+import { ACCOUNTS, ofAccount } from './accounts.ts'
 
 const REFERENCE: OptionSpecs = {
   reference: { value: 'text', help: 'your own reference; one that exists is not booked again' },
 }
-const ID: OptionSpecs = { id: { value: 'id', help: 'its id (default: a generated one)' } }
-const TEAM_OPTIONS: OptionSpecs = {
-  name: { value: 'text', help: 'what it is called' },
-  ...optionsOf(TEAM_SETTINGS),
-}
-const ACCOUNT_OPTIONS: OptionSpecs = {
-  name: { value: 'text', help: 'its name' },
-  ...optionsOf(ACCOUNT_SETTINGS),
-}
-
-const ofAccount = { arguments: ['account'], of: 'account' } as const
-const ofTeam = { arguments: ['team'], of: 'team' } as const
-const accountCard = cardOf(({ spend, ...account }) => ({
-  spend: undefined,
-  spend_cap: undefined,
-  spend_month: spend.month,
-  cap: capOf(account),
-}))
-const teamCard = cardOf(({ spend, limits, new_keys, ...team }) => ({
-  spend: undefined,
-  spend_cap: undefined,
-  limits: limits && JSON.stringify(limits),
-  new_keys: new_keys && JSON.stringify(new_keys),
-  spend_month: spend.month,
-  cap: capOf(team),
-}))
+const paymentCard = cardOf(({ charge }) => ({ charge: `${charge.amount} ${charge.currency}` }))
 
 /** The line of a booking, with the balance after it. */
 const booked = (nothing: string) =>
@@ -50,111 +24,7 @@ export const MONEY: Group = {
   name: 'Accounts and money',
   page: 'keys-and-money',
   commands: [
-    asked('accounts list', 'List the accounts.', {
-      csv: true,
-      all: true,
-      ask: () => '/accounts',
-      show: list(
-        {
-          ID: 'id',
-          NAME: 'name',
-          'BALANCE USD': 'balance_usd',
-          TIER: ({ free_tier }) => (free_tier ? 'free' : 'paid'),
-          KEYS: 'key_count',
-        },
-        ['TIER', 'KEYS'],
-      ),
-    }),
-    asked('accounts create', 'Create an account.', {
-      arguments: ['name'],
-      options: ID,
-      begins: true,
-      example: 'accounts create "Acme Ltd" --id acme',
-      ask: ({ positionals: [name], text: { id } }) => ['POST', '/accounts', { name, id }],
-      show: ({ data }) => `Account ${calledOf(data)} created.\n`,
-    }),
-    asked('accounts show', 'Show an account.', {
-      ...ofAccount,
-      ask: (_, path) => path,
-      show: accountCard,
-    }),
-    asked('accounts update', 'Change an account.', {
-      ...ofAccount,
-      options: ACCOUNT_OPTIONS,
-      example: 'accounts update acme --cap 100/month',
-      ask: (args, path) => ['PATCH', path, changeIn(args, ACCOUNT_SETTINGS, 'accounts update')],
-      show: changed('Account', 'updated'),
-    }),
-    asked('accounts disable', 'Refuse all keys of an account.', {
-      ...ofAccount,
-      ask: (_, path) => ['PATCH', path, { disabled: true }],
-      show: changed('Account', 'disabled'),
-    }),
-    asked('accounts enable', 'Accept the keys of a disabled account.', {
-      ...ofAccount,
-      ask: (_, path) => ['PATCH', path, { disabled: false }],
-      show: changed('Account', 'enabled'),
-    }),
-    asked('accounts archive', 'Refuse an account and its keys for good; its history stays.', {
-      ...ofAccount,
-      final: (one) => `Account ${calledOf(one)} and its keys are refused for good. Archive it?`,
-      ask: (_, path) => ['DELETE', path],
-      show: changed('Account', 'archived'),
-    }),
-    asked('answers purge', 'Make all stored answers of an account unreadable.', {
-      ...ofAccount,
-      ask: (_, path) => ['DELETE', `${path}/answers`],
-      show: changed('Stored answers of account', 'purged'),
-    }),
-    asked('teams list', 'List the teams.', {
-      options: { account: { value: 'id', help: 'only those of one account' } },
-      ask: (args) => withQuery('/teams', args, ['account']),
-      show: list(
-        {
-          ID: 'id',
-          ACCOUNT: 'account_id',
-          NAME: 'name',
-          STATE: 'state',
-          KEYS: 'key_count',
-          'SPEND THIS MONTH': 'spend.month',
-        },
-        ['KEYS'],
-      ),
-    }),
-    asked('teams create', 'Create a team of an account.', {
-      ...ofAccount,
-      options: { ...ID, ...TEAM_OPTIONS },
-      example: 'teams create acme --name Research',
-      ask: (args, path) => {
-        required(args, 'name', 'A team has a name')
-        const body = { id: args.text.id, ...settingsIn(args, TEAM_SETTINGS) }
-        return ['POST', `${path}/teams`, body]
-      },
-      show: ({ data }) => `Team ${calledOf(data)} created in account ${cell(data.account_id)}.\n`,
-    }),
-    asked('teams show', 'Show a team.', { ...ofTeam, ask: (_, path) => path, show: teamCard }),
-    asked('teams update', 'Change a team.', {
-      ...ofTeam,
-      options: TEAM_OPTIONS,
-      ask: (args, path) => ['PATCH', path, changeIn(args, TEAM_SETTINGS, 'teams update')],
-      show: changed('Team', 'updated'),
-    }),
-    asked('teams disable', 'Refuse the keys of a team.', {
-      ...ofTeam,
-      ask: (_, path) => ['PATCH', path, { disabled: true }],
-      show: changed('Team', 'disabled'),
-    }),
-    asked('teams enable', 'Accept the keys of a disabled team.', {
-      ...ofTeam,
-      ask: (_, path) => ['PATCH', path, { disabled: false }],
-      show: changed('Team', 'enabled'),
-    }),
-    asked('teams archive', 'Refuse a team and its keys for good.', {
-      ...ofTeam,
-      final: (one) => `Team ${calledOf(one)} and its keys are refused for good. Archive it?`,
-      ask: (_, path) => ['DELETE', path],
-      show: changed('Team', 'archived'),
-    }),
+    ...ACCOUNTS,
     asked('credits add', 'Put money on an account.', {
       arguments: ['account', 'usd'],
       of: 'account',
@@ -210,13 +80,110 @@ export const MONEY: Group = {
       { arguments: ['account'] },
       async (admin, args) => (await import('../credits.ts')).showCredits(admin, args),
     ),
+    asked('payments list', 'List the payments of customers, newest first.', {
+      all: true,
+      options: {
+        account: { value: 'id', help: 'only those of one account' },
+        state: { value: 'state', help: 'open, booked, unmatched or lapsed' },
+      },
+      ask: (args) => withQuery('/payments', args, ['account', 'state']),
+      show: list(
+        {
+          REFERENCE: 'reference',
+          ACCOUNT: 'account_id',
+          STATE: 'state',
+          USD: 'usd',
+          CHARGE: ({ charge }) => `${charge.amount} ${charge.currency}`,
+          'TAKEN BACK USD': 'taken_back_usd',
+          CREATED: 'created_at',
+        },
+        ['TAKEN BACK USD', 'CREATED'],
+      ),
+    }),
+    asked('payments link', 'Order credit for an account; prints the page on which it is paid.', {
+      arguments: ['account', 'usd'],
+      of: 'account',
+      example: 'payments link acme 25',
+      ask: ({ positionals: [, usd] }, path) => ['POST', `${path}/checkout`, { usd }],
+      show: ({ data: { url, usd, charge, reference } }) =>
+        `${cell(usd)} USD of credit for ${charge.amount} ${charge.currency}, ${reference}:\n\n  ${url}\n`,
+    }),
+    asked('payments check', 'Ask the payment provider what became of an order.', {
+      arguments: ['reference'],
+      example: 'payments check pay_0123456789abcdef01234567',
+      ask: (_, path) => ['POST', `/payments${path}/check`, {}],
+      show: paymentCard,
+    }),
+    asked('payments book', 'Book a payment without an order to an account.', {
+      arguments: ['reference'],
+      options: {
+        account: { value: 'id', help: 'the account that gets it (required)' },
+        usd: { value: 'usd', help: 'the credit (default: by the configured rate)' },
+        note: { value: 'text', help: 'kept with the booking' },
+      },
+      example: 'payments book pi_3Abc --account acme',
+      final: ({ id }, { text }) => `The payment ${id} is booked to ${text.account}. Book it?`,
+      ask: (args, path) => {
+        const account_id = required(args, 'account', 'A payment is booked to an account')
+        const { usd, note } = args.text
+        return ['POST', `/payments${path}/book`, { account_id, usd, note }]
+      },
+      show: paymentCard,
+    }),
     asked('statement', 'Show a month of an account: bookings, usage, balances.', {
       ...ofAccount,
       csv: true,
-      json: whole,
       options: { month: { value: 'month', help: 'such as 2026-10 (default: this one)' } },
       ask: (args, path) => withQuery(`${path}/statement`, args, ['month']),
       show: statementText,
+    }),
+    asked('statements list', 'List issued statements, the newest first.', {
+      all: true,
+      options: { account: { value: 'id', help: 'only those of one account' } },
+      ask: (args) => withQuery('/statements', args, ['account']),
+      show: list({
+        NUMBER: 'number',
+        STATE: 'state',
+        ACCOUNT: 'account_id',
+        MONTH: 'month',
+        'CLOSING USD': 'closing_usd',
+      }),
+    }),
+    asked('statements issue', 'Issue the statement of a month that is over: it gets a number.', {
+      arguments: ['account', 'month'],
+      of: 'account',
+      example: 'statements issue acme 2026-10',
+      ask: ({ positionals: [, month] }, path) => {
+        const account_id = decodeURIComponent(path.slice(path.lastIndexOf('/') + 1))
+        return ['POST', '/statements', { account_id, month }]
+      },
+      show: statementText,
+    }),
+    asked('statements show', 'Show an issued statement.', {
+      arguments: ['number'],
+      csv: true,
+      ask: ({ positionals: [number = ''] }) => `/statements/${encodeURIComponent(number)}`,
+      show: statementText,
+    }),
+    connected(
+      'statements page',
+      'Print an issued statement as a page of HTML, to keep or to mail.',
+      { arguments: ['number'] },
+      async (admin, { positionals: [number = ''] }) => {
+        const path = `/statements/${encodeURIComponent(number)}?format=html`
+        process.stdout.write(await new Response((await admin.open(path)).body).text())
+      },
+    ),
+    asked('statements void', 'Void the newest statement of an account.', {
+      arguments: ['number'],
+      options: { reason: { value: 'text', help: 'why, kept with it (required)' } },
+      final: (_, { positionals: [number] }) => `Statement ${number} is void for good. Void it?`,
+      ask: (args) => {
+        const reason = required(args, 'reason', 'A void statement says why')
+        const number = encodeURIComponent(args.positionals[0] ?? '')
+        return ['POST', `/statements/${number}/void`, { reason }]
+      },
+      show: ({ data }) => card(data),
     }),
   ],
 }

@@ -96,12 +96,13 @@ const COMMANDS: readonly Command[] = [
   },
   {
     name: 'ledger compact',
-    help: 'Fold old rows into daily totals and shrink the file, while no gateway runs. It needs as much free room as the file takes.',
+    help: 'Fold old rows and shrink the file of the ledger, while no gateway runs.',
     options: {
       before: {
         value: 'day',
         help: 'fold what is older than this day; default: state.retention. The last day folded is two days before',
       },
+      yes: { help: 'do it without a question' },
       ...DATA,
       ...LOCAL,
     },
@@ -109,7 +110,7 @@ const COMMANDS: readonly Command[] = [
   },
   {
     name: 'ledger unsent',
-    help: 'Print what gateways that have ended left in the outbox, as a file for "ledger import".',
+    help: 'Print what ended gateways left in the outbox, for "ledger import".',
     options: { ...DATA, ...LOCAL },
     run: async (args) => (await import('../ledger.ts')).unsentSettlements(args),
   },
@@ -121,7 +122,7 @@ const COMMANDS: readonly Command[] = [
   },
   {
     name: 'ledger new',
-    help: 'Begin a new ledger in a folder whose ledger is gone. What is there is kept under another name.',
+    help: 'Begin a new ledger where it is gone; what is there gets another name.',
     options: {
       discard: {
         value: 'identity',

@@ -1,5 +1,5 @@
 /** Commands over people: tokens of the admin API, sessions, and members of accounts. */
-import { asked, calledOf, cardOf, changed, list, secretBelow, whole } from '../asked.ts'
+import { asked, calledOf, cardOf, changed, list, secretBelow, switches, whole } from '../asked.ts'
 import { CommandError, type Group } from '../command.ts'
 import { momentIn, required, withQuery } from '../settings.ts'
 
@@ -155,15 +155,9 @@ export const PEOPLE: Group = {
       ask: (_, path) => ['POST', `${path}/link`, {}],
       show: (answer) => linkBelow('', answer),
     }),
-    asked('members disable', 'Sign a member out and disable its keys.', {
-      ...ofMember,
-      ask: (_, path) => ['PATCH', path, { disabled: true }],
-      show: changed('Member', 'disabled'),
-    }),
-    asked('members enable', 'Let a member sign in again; its keys stay disabled.', {
-      ...ofMember,
-      ask: (_, path) => ['PATCH', path, { disabled: false }],
-      show: changed('Member', 'enabled'),
+    ...switches('member', {
+      disable: 'Sign a member out and disable its keys.',
+      enable: 'Let a member sign in again; its keys stay disabled.',
     }),
     asked('members remove', 'Remove a member and disable its keys.', {
       ...ofMember,

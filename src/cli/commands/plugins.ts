@@ -27,7 +27,7 @@ const CASES = {
 const COMMANDS: readonly Command[] = [
   {
     name: 'plugin new',
-    help: 'Write a provider, guard, search engine or sink that passes its kit, to start from.',
+    help: 'Write a plugin that passes its kit, to start from.',
     arguments: ['kind', 'name'],
     options: {
       style: {
@@ -42,7 +42,7 @@ const COMMANDS: readonly Command[] = [
   },
   {
     name: 'plugin test',
-    help: 'Test a plugin in a process of its own, against a vendor or service on this machine.',
+    help: 'Test a plugin in a process of its own, against a vendor on this machine.',
     arguments: ['plugin'],
     options: {
       cases: CASES,
@@ -56,7 +56,7 @@ const COMMANDS: readonly Command[] = [
   },
   {
     name: 'plugin dev',
-    help: 'Serve a plugin on this machine, anew whenever it changes, and show what each call does.',
+    help: 'Serve a plugin, anew whenever it changes, and show what each call does.',
     arguments: ['file'],
     options: {
       live: { help: 'ask its real vendor or service, not the answers of its cases' },
@@ -71,7 +71,7 @@ const COMMANDS: readonly Command[] = [
   },
   {
     name: 'plugin record',
-    help: 'Ask a real vendor or service once through a plugin, and write the answer as a case.',
+    help: 'Ask a real vendor once through a plugin, and write the answer as a case.',
     arguments: ['file'],
     options: {
       request: { value: 'file', help: 'what to ask, as JSON: a chat request, a query, or a text' },

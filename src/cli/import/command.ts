@@ -2,19 +2,24 @@
 import { readdir, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { randomBytes } from 'node:crypto'
-import { stringifyYAML } from 'confbox/yaml'
+import { toYaml } from '../../config/config.ts'
 import { readPriceFiles } from '../../config/price-files.ts'
-import { isNotable, notesInWords } from '../../import/notes.ts'
 import { unservedReason, servedInWords } from '../../import/served.ts'
-import { readYaml, UnreadableSource } from '../../import/source.ts'
-import { readTables } from '../../import/tables.ts'
+import { readYaml, UnreadableSource, columnsOf, readTable, type Row } from '../../import/source.ts'
 import { isWildcard, type ListedModel } from '../../models/entry.ts'
 import { parsePico } from '../../money/money.ts'
-import type { Migration, MigrationNote, MigrationSource, MigratedKey } from '../../plugin.ts'
+import type {
+  Migration,
+  MigrationNote,
+  MigrationSource,
+  MigratedKey,
+  MigrationTable,
+  Harm,
+} from '../../plugin.ts'
 import { connect, Refused, type Admin } from '../admin.ts'
 import { routeOf } from '../configuration.ts'
 import { CommandError, type Arguments } from '../command.ts'
-import { toJson, cell, table, say } from '../output.ts'
+import { cell, print, table } from '../output.ts'
 import { comparePrices } from '../../catalog/price-import.ts'
 import { ImportRefused, priceSources, readList } from '../../catalog/price-sources.ts'
 import { ConfigError } from '../../errors/errors.ts'
@@ -54,7 +59,7 @@ export async function importFrom(source: MigrationSource, args: Arguments): Prom
   const accounts = [...migration.accounts.values()]
   const onFreeTier = credits === undefined && accounts.some(({ credit }) => credit === undefined)
   const report: Report = { migration, unserved, notes, written, applied, onFreeTier }
-  say(args.on.has('json') ? toJson(toData(report)) : toText(report, args.on.has('all')))
+  print(args, toData(report), () => toText(report, args.on.has('all')))
   const count = notes.filter(isNotable).length
   if (count === 0) return
   const what = count === 1 ? '1 thing is' : `${count} things are`
@@ -274,7 +279,7 @@ function toText(report: Report, all: boolean): string {
   return `${lines.join('\n')}\n`
 }
 
-/** Such as `21 of 23 models served, 2 not (no price); 10 keys: 8 active, 2 disabled`. */
+/** Text such as `21 of 23 models served, 2 not (no price); 10 keys: 8 active, 2 disabled`. */
 function firstLine({ migration: { keys }, unserved }: Report): string {
   const models = servedInWords([...unserved.values()])
   if (keys.length === 0) return models
@@ -386,7 +391,7 @@ async function apply(
   return done
 }
 
-/** False when an import has credited the account before, with whatever amount. */
+/** It is false when an import has credited the account before, with whatever amount. */
 async function credit(admin: Admin, id: string, usd: string, reference: string): Promise<boolean> {
   const body = { usd, reference, note: 'import' }
   try {
@@ -514,8 +519,7 @@ async function writeFiles(folder: string, files: GatewayFiles): Promise<string[]
 }
 
 function yaml(comment: string, value: object): string {
-  const text = stringifyYAML(value, { lineWidth: -1, noRefs: true })
-  return `# ${comment}\n${text.trimEnd()}\n`
+  return `# ${comment}\n${toYaml(value)}`
 }
 
 /** A value as `.env` files have it. */
@@ -526,4 +530,116 @@ function quoted(value: string): string {
     throw new CommandError('A secret has all three kinds of quotes, which no .env file can hold.')
   }
   return quote + value + quote
+}
+
+// Exports of the tables of other programs, recognised by their columns.
+
+/** A file with a table. */
+interface TableFile {
+  readonly name: string
+  readonly text: string
+  /** Its kind, where the operator named it. */
+  readonly kind?: string
+}
+
+/**
+ * The rows of each table.
+ * @param kinds the tables of the program, in the order in which they are looked for
+ * @throws UnreadableSource that names the file and shows nothing of its content
+ */
+function readTables(
+  files: readonly TableFile[],
+  kinds: readonly MigrationTable[],
+): Map<string, readonly Row[]> {
+  const tables = new Map<string, readonly Row[]>()
+  const names = new Map<string, string>()
+  for (const { name, text, kind: given } of files) {
+    const { columns, rows } = read(name, text)
+    const has = (wanted: MigrationTable) => wanted.columns.every((one) => columns.includes(one))
+    const wanted = given === undefined ? kinds.find(has) : kinds.find(({ kind }) => kind === given)!
+    if (!wanted) {
+      const known = kinds.map(({ kind, columns: by }) => `${kind} (${by.join(', ')})`).join('; ')
+      throw new UnreadableSource(`${name}: its columns are those of no table: ${known}`)
+    }
+    if (given !== undefined && columns.length > 0 && !has(wanted)) {
+      const missing = wanted.columns.filter((one) => !columns.includes(one))
+      throw new UnreadableSource(
+        `${name}: its rows have no column ${missing.map((one) => JSON.stringify(one)).join(', ')}`,
+      )
+    }
+    const other = names.get(wanted.kind)
+    if (other !== undefined) {
+      throw new UnreadableSource(`${name}: it has the table ${wanted.kind}, as ${other} has`)
+    }
+    names.set(wanted.kind, name)
+    tables.set(wanted.kind, rows)
+  }
+  return tables
+}
+
+function read(name: string, text: string): { columns: readonly string[]; rows: readonly Row[] } {
+  try {
+    const rows = readTable(text, name)
+    return { columns: columnsOf(rows, text, name), rows }
+  } catch (error) {
+    if (error instanceof UnreadableSource) throw new UnreadableSource(`${name}: ${error.message}`)
+    throw error
+  }
+}
+
+// Notes of an import, for people: the most harmful first, equal ones as one line.
+
+/** The kinds of harm, the worst first, with what each means. */
+const HARMS: Readonly<Record<Harm, string>> = {
+  unserved: 'Models that are not served',
+  locked: 'Keys that are created disabled, or left out',
+  wider: 'Allowed here and not in the source',
+  differs: 'Served in another way than in the source',
+  elsewhere: 'Set in another place here',
+  lost: 'Without a counterpart here',
+  none: 'Without effect',
+}
+/** Places that one line names. */
+const MAX_PLACES = 3
+
+/** Notes that say the same. */
+interface NoteGroup extends Pick<MigrationNote, 'harm' | 'message' | 'remedy'> {
+  readonly places: string[]
+}
+
+/** The notes that an operator has to read: those without effect are only counted unless all are wanted. */
+function isNotable({ harm }: MigrationNote): boolean {
+  return harm !== 'none'
+}
+
+/** Lines under headings. @param all whether to name what has no effect, in place of its number */
+function notesInWords(notes: readonly MigrationNote[], all: boolean): string[] {
+  const byHarm = Map.groupBy(grouped(notes), ({ harm }) => harm)
+  return (Object.keys(HARMS) as Harm[]).flatMap((harm) => {
+    const groups = byHarm.get(harm) ?? []
+    if (groups.length === 0) return []
+    const count = groups.reduce((sum, { places }) => sum + places.length, 0)
+    const heading = `${HARMS[harm]} (${count})`
+    if (harm === 'none' && !all) return [`${heading}: repeat with --all to see them.`]
+    return [`${heading}:`, ...groups.flatMap(linesOf)]
+  })
+}
+
+function grouped(notes: readonly MigrationNote[]): NoteGroup[] {
+  const groups = new Map<string, NoteGroup>()
+  for (const { harm, where, message, remedy } of notes) {
+    const key = JSON.stringify([harm, message, remedy])
+    const known = groups.get(key)
+    if (known) known.places.push(where)
+    else
+      groups.set(key, { harm, message, ...(remedy !== undefined && { remedy }), places: [where] })
+  }
+  return [...groups.values()]
+}
+
+function linesOf({ places, message, remedy }: NoteGroup): string[] {
+  const named = places.slice(0, MAX_PLACES).join('; ')
+  const rest = places.length - MAX_PLACES
+  const where = rest > 0 ? `${named} and ${rest} more` : named
+  return [`  ${where}: ${message}`, ...(remedy === undefined ? [] : [`    → ${remedy}`])]
 }

@@ -1,7 +1,8 @@
 /** The process of `plugin dev` that serves: one for each state of the plugin's code. */
-import { createConsola } from 'consola'
+import { createConsola, LogLevels } from 'consola'
 import * as v from 'valibot'
 import { once } from 'node:events'
+import { formatWithOptions } from 'node:util'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { LoadedConfig, UserConfig } from '../../config/config.ts'
 import { NO_NETWORK } from '../../config/network.ts'
@@ -65,7 +66,7 @@ async function serve(job: DevJob): Promise<void> {
     }
     const settings = { found, cases, live, options, addressOption, secret, trace, show }
     const setup = await setUpDev(settings)
-    const gateway = await gatewayOf(setup, folder)
+    const gateway = await gatewayOf(setup, folder, show)
     tell({ prepared: true })
     const [order] = (await once(process, 'message')) as [DevOrder]
     const server = await listenAt(gateway, 'listen' in order ? order.listen : 0)
@@ -81,11 +82,26 @@ async function serve(job: DevJob): Promise<void> {
   process.disconnect()
 }
 
-/** A gateway in memory with the one key that its configuration seeds. */
-async function gatewayOf({ config }: DevSetup, directory: string): Promise<Gateway> {
-  // What other plugins do is shown call by call; sinks run in a thread of their own.
-  const level = (config.sinks ?? []).length > 0 ? 1 : -999
-  const log = createConsola({ level, stdout: process.stderr })
+/** A gateway in memory with the one key that its configuration seeds. @param show prints what the plugin logs by its host */
+async function gatewayOf(
+  { config }: DevSetup,
+  directory: string,
+  show: (line: string) => void,
+): Promise<Gateway> {
+  // Only plugins log with a tag. The lines of sinks, which run in a thread of their own, begin with their name.
+  const hasSinks = (config.sinks ?? []).length > 0
+  const log = createConsola({
+    level: LogLevels.verbose,
+    reporters: [
+      {
+        log({ level, type, tag, args }) {
+          const line = `${type}: ${formatWithOptions({ colors: false }, ...args)}`
+          if (tag !== '') show(`${tag} logs ${line}\n`)
+          else if (hasSinks && level <= LogLevels.warn) process.stderr.write(`${line}\n`)
+        },
+      },
+    ],
+  })
   const gateway = await createGateway(loadedOf(config, directory), { log })
   await seed(gateway)
   return gateway

@@ -8,6 +8,7 @@ import {
   defineProvider,
   type ChatChunk,
   type GuardPlugin,
+  type PaymentsPlugin,
   type ProviderPlugin,
   type SearchPlugin,
   type SinkPlugin,
@@ -21,6 +22,7 @@ import {
 import {
   json,
   readGuardCases,
+  readPaymentsCases,
   readSearchCases,
   readSinkCases,
   readTranscripts,
@@ -32,6 +34,8 @@ import {
 } from '../../testing.ts'
 import { optionsWithAddress } from '../../testing/set-up.ts'
 import { WORDS } from '../../testing/search-cases.ts'
+import { playPaymentsCases } from '../../testing/payments.ts'
+import { readSigner } from '../../testing/plugin-job.ts'
 import { playSinkCases } from '../../testing/sink.ts'
 import { CommandError } from '../command.ts'
 import { UpstreamFailure } from '../../errors/errors.ts'
@@ -50,6 +54,8 @@ export interface DevSetup {
 
 export interface DevCall {
   readonly name: string
+  /** That of chats by default. */
+  readonly path?: string
   readonly body: object
 }
 
@@ -129,6 +135,8 @@ function setUp(settings: DevSettings, optionsFor: OptionsFor): Promise<Described
       return setUpSearch({ ...settings, plugin: found.plugin }, optionsFor)
     case 'sink':
       return setUpSink({ ...settings, plugin: found.plugin }, optionsFor)
+    case 'payments':
+      return setUpPayments({ ...settings, plugin: found.plugin }, optionsFor)
   }
 }
 
@@ -236,6 +244,29 @@ async function setUpSink(settings: SettingsOf<SinkPlugin>, optionsFor: OptionsFo
     })
   const calls = [{ name: 'a call, and an alert within a minute', body }]
   return { config: { ...ECHOING, sinks, alerts }, calls, play }
+}
+
+/** The provider answers as the cases do: a question for the page of a case, and everything else as the first order. */
+async function setUpPayments(settings: SettingsOf<PaymentsPlugin>, optionsFor: OptionsFor) {
+  const { plugin, show, cases, live, trace, options: given, addressOption } = settings
+  const paymentsCases = await readPaymentsCases(await existing(cases))
+  const sign = await readSigner(cases)
+  const options = await optionsFor(({ method, path, body }) => {
+    show(`the provider got ${method} ${path}\n  ${body.toString().slice(0, 2000)}\n`)
+    const page = paymentsCases.find(({ find }) => find !== undefined && holds(path, find))
+    return responseOf((page ?? paymentsCases.find(({ order }) => order))?.answer)
+  })
+  const use = traced(plugin, { ...trace, instance: plugin.name })
+  const play = async () => {
+    if (live) return
+    await playPaymentsCases(use, paymentsCases, sign, {
+      ...(given && { options: given }),
+      ...(addressOption !== undefined && { addressOption }),
+    })
+  }
+  const server = { publicUrl: 'http://localhost:8787' }
+  const calls = [{ name: 'an order', path: '/v1/key/checkout', body: { usd: '25' } }]
+  return { config: { ...ECHOING, server, payments: { use, options } }, calls, play }
 }
 
 function seedOf(secret: string, policy?: object): UserConfig {
@@ -427,9 +458,10 @@ function tracedCall(trace: Trace, run: () => unknown, args: readonly unknown[]):
   }
 }
 
-/** The input of a request, the text of items or of a question, or the name of its kind. */
+/** The input of a request, the text of items, of a question or of a webhook, or the name of its kind. */
 function questionIn(first: any): unknown {
   if (first?.input) return first.input
+  if (first?.body instanceof Uint8Array) return Buffer.from(first.body).toString()
   if (typeof first?.text === 'function') return first.text(MAX_CHARACTERS)
   return Array.isArray(first) ? first.map((one) => one?.text ?? one) : first
 }

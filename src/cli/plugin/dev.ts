@@ -144,9 +144,9 @@ async function newsOf(child: ChildProcess): Promise<DevNews> {
 }
 
 function welcome({ url, calls }: Started, { secret, file }: DevJob): string {
-  const lines = calls.map(({ name, body }) => {
+  const lines = calls.map(({ name, path = '/v1/chat/completions', body }) => {
     const quoted = JSON.stringify(body).replaceAll("'", String.raw`'\''`)
-    return `# ${name}\ncurl ${url}/v1/chat/completions -H 'authorization: Bearer ${secret}' -H 'content-type: application/json' -d '${quoted}'\n`
+    return `# ${name}\ncurl ${url}${path} -H 'authorization: Bearer ${secret}' -H 'content-type: application/json' -d '${quoted}'\n`
   })
   return `${basename(file)} is served at ${url}/v1 with the key ${secret}\n\n${lines.join('\n')}\n`
 }

@@ -7,7 +7,7 @@ import type { Arguments } from '../command.ts'
 import { configurationOf } from '../configuration.ts'
 import { print, table } from '../output.ts'
 
-const PACKAGE = /^(?:@[^/]+\/)?sluicegate-(provider|guard|search|sink)-(.+)$/
+const PACKAGE = /^(?:@[^/]+\/)?sluicegate-(provider|guard|search|sink|payments)-(.+)$/
 
 interface Listed {
   readonly kind: string
@@ -54,7 +54,13 @@ export async function listPlugins(args: Arguments): Promise<void> {
   })
 }
 
-function usesOf({ providers, guards, search, sinks }: LoadedSections): ReadonlySet<string> {
+function usesOf({
+  providers,
+  guards,
+  search,
+  sinks,
+  payments,
+}: LoadedSections): ReadonlySet<string> {
   const uses = (kind: string, entries: readonly { readonly use: unknown }[]) =>
     entries.map(({ use }) => `${kind} ${String(use)}`)
   return new Set([
@@ -62,12 +68,13 @@ function usesOf({ providers, guards, search, sinks }: LoadedSections): ReadonlyS
     ...uses('guard', guards.use),
     ...uses('search', Object.values(search.engines)),
     ...uses('sink', sinks),
+    ...uses('payments', payments ? [payments] : []),
   ])
 }
 
 type LoadedSections = Pick<
   Awaited<ReturnType<typeof configurationOf>>['loaded']['config'],
-  'providers' | 'guards' | 'search' | 'sinks'
+  'providers' | 'guards' | 'search' | 'sinks' | 'payments'
 >
 
 /** Packages with the names of plugins, as an import from the folder would find them. */

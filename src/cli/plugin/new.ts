@@ -16,6 +16,7 @@ const STYLES: Readonly<Record<string, readonly [string, ...string[]]>> = {
   guard: ['check', 'stream', 'remote'],
   search: ['json'],
   sink: ['alerts'],
+  payments: ['page'],
 }
 
 /** Writes a plugin, its cases and its test. @throws CommandError for a wrong name, or where a file exists */

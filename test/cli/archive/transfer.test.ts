@@ -1,9 +1,12 @@
 import { appendFile, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { Credentials } from '../../../src/access/credentials.ts'
+import { Members } from '../../../src/access/members.ts'
 import { Accounts } from '../../../src/accounts/accounts.ts'
 import { hashSecret } from '../../../src/accounts/secrets.ts'
 import { exportLines, importLines } from '../../../src/cli/archive/archive.ts'
+import { allStatements, storeStatement } from '../../../src/server/admin/statements.ts'
 import { packageVersion } from '../../../src/gateway/version.ts'
 import { parsePico } from '../../../src/money/money.ts'
 import { folder } from '../../_folder.ts'
@@ -88,6 +91,63 @@ function take(state: State, lines: readonly string[]) {
 const parsed = (lines: readonly string[]) => lines.map((line) => JSON.parse(line))
 /** The lines of an export without its header, which contains the time. */
 const contentOf = async (state: State) => parsed((await linesOf(state)).slice(1))
+
+it('tokens and members move, with all that they are found by; sessions, links and invitations do not', async () => {
+  const peopleIn = ({ records, accounts }: ReturnType<typeof fresh>) => {
+    const credentials = new Credentials(records, () => NOON)
+    return { credentials, members: new Members(records, accounts, credentials, () => NOON) }
+  }
+  const from = fresh()
+  const before = peopleIn(from)
+  await from.accounts.createAccount({ id: 'acct', name: 'Acme' })
+  const ada = { name: 'Ada', email: 'ada@example.com' }
+  const member = await before.members.create({ account: 'acct' }, ada, 'file:admin')
+  await from.accounts.createKey('acct', { id: 'own', name: 'Own', owner: member.id })
+  const { secret } = await before.credentials.createToken({ name: 'ci', role: 'viewer' }, 'x', [])
+  const invitation = await before.members.invite(member)
+  const play = await before.credentials.playToken({ key: 'own', revision: 1, by: 'x' })
+  const session = {
+    side: 'member',
+    subject: { member: member.id },
+    actor: 'x',
+    name: 'Ada',
+    how: 'invitation',
+    secure: false,
+    keep: true,
+    address: '',
+    agent: '',
+  } as const
+  const limits = { idle: 3600, lifetime: 3600 }
+  const begun = await before.credentials.beginSession(session, limits)
+
+  const lines = await collect(exportLines(from))
+  const all = lines.join('')
+  for (const one of [secret, invitation.secret, play.secret, begun.secret]) {
+    expect(all).not.toContain(one)
+  }
+  expect(all).not.toMatch(/session:|ticket:|play:|invitation/)
+  const to = fresh()
+  const read = async function* () {
+    yield* lines
+  }
+  expect((await importLines(to, read)).added).toBeGreaterThan(0)
+  expect((await importLines(to, read)).added).toBe(0)
+  const after = peopleIn(to)
+  expect(await after.credentials.tokenOf(secret, false)).toMatchObject({ name: 'ci' })
+  expect(await after.credentials.tokens()).toHaveLength(1)
+  expect(await after.members.list({ account: 'acct' })).toEqual([member])
+  expect((await after.members.keysOf(member)).map(({ id }) => id)).toEqual(['own'])
+  expect(await after.credentials.use(invitation.secret, 'invitation')).toBeUndefined()
+  expect(await after.credentials.session(begun.secret, 'member', limits, false)).toBeUndefined()
+  const claims = { iss: 'https://idp.example', sub: 'ada-1', email: ada.email }
+  expect((await after.members.ofPerson('idp', claims, [])).members).toMatchObject([
+    { id: member.id },
+  ])
+  // An earlier form has none of them, and a release that does not know such lines leaves them out.
+  expect((await collect(exportLines(from, 1))).join('')).not.toMatch(/"(?:token|member)"/)
+  const optional = lines.map((line) => JSON.parse(line)).filter((one) => one.optional)
+  expect(optional.map(({ kind }) => kind)).toEqual(['token', 'member'])
+})
 
 describe('an export', () => {
   it('has a header, records, the ledger and an end, amounts as decimal text', async () => {
@@ -223,6 +283,18 @@ describe('an import', () => {
     expect(await target.ledger.verify()).toEqual([])
   })
 
+  it('takes a team that is there already, and the newer one of two', async () => {
+    const source = fresh()
+    await source.accounts.createAccount({ id: 'acct', name: 'Acme' })
+    await source.accounts.createTeam('acct', { id: 'red', name: 'Red', rpm: 5 })
+    const target = fresh()
+    await take(target, await linesOf(source))
+    expect(await take(target, await linesOf(source))).toMatchObject({ added: 0 })
+    await source.accounts.changeTeam('red', { rpm: 6 })
+    await take(target, await linesOf(source))
+    expect(await target.accounts.team('red')).toEqual(await source.accounts.team('red'))
+  })
+
   it('imports several batches', async () => {
     const source = fresh()
     for (let i = 0; i < 1200; i++) await source.ledger.settle(settlement(`req_${i}`, BigInt(i)))
@@ -240,6 +312,9 @@ describe('an import', () => {
     const source = await lived()
     const lines = (await collect(exportLines(source, 1))).map((line) => line.slice(0, -1))
     expect(parsed(lines)[0]).toEqual({ kind: 'export', version: 1, at: expect.any(Number) })
+    const written = parsed(lines).find((line) => String(line.key).startsWith('key:'))!.value
+    expect(written).toMatchObject({ spendCap: { usd: '7.5', scope: 'day' } })
+    expect(written).not.toHaveProperty('limits')
     const target = fresh()
     await take(target, lines)
     const { length } = await contentOf(source)
@@ -261,6 +336,97 @@ describe('an import', () => {
     await take(into, await linesOf(rich))
     expect(await into.ledger.key('rich', 'key')).toMatchObject({ lifetime: parsePico('7999998') })
     expect(await into.ledger.verify()).toEqual([])
+  })
+
+  it('writes bookings of newer kinds as corrections for the release before, and refuses a credit limit', async () => {
+    const source = fresh()
+    const { ledger } = source
+    await source.accounts.createAccount({ id: 'acct', name: 'Acme' })
+    const base = { account: 'acct', reference: 'r' }
+    await ledger.book({ ...base, kind: 'top-up', amount: 10n, expiresAt: NOON + DAYS_MS })
+    await ledger.book({ ...base, kind: 'promo', amount: 7n, note: 'spring' })
+    await ledger.settle(settlement('req_1', 2n))
+    await ledger.book({ ...base, kind: 'refund', amount: 2n, reference: 'req_1', note: 'cut off' })
+    await ledger.book({ ...base, kind: 'expire', amount: 0n, reference: 'top-up:r' })
+    const lines = (await collect(exportLines(source, 1))).map((line) => line.slice(0, -1))
+    const booked = parsed(lines).filter(({ kind }) => kind === 'adjust' || kind === 'top-up')
+    expect(booked).toEqual([
+      { kind: 'top-up', account: 'acct', request: 'r', at: NOON, cost: '-0.00000000001' },
+      {
+        kind: 'adjust',
+        account: 'acct',
+        request: 'promo:r',
+        at: NOON,
+        cost: '-0.000000000007',
+        note: 'spring',
+      },
+      {
+        kind: 'adjust',
+        account: 'acct',
+        request: 'refund:req_1',
+        at: NOON,
+        cost: '-0.000000000002',
+        note: 'cut off',
+      },
+      {
+        kind: 'adjust',
+        account: 'acct',
+        request: 'expire:top-up:r',
+        at: NOON,
+        cost: '0.000000000008',
+        note: 'expire',
+      },
+    ])
+    const target = fresh()
+    await take(target, lines)
+    expect(await target.ledger.account('acct')).toMatchObject({ balance: 9n })
+    expect(await target.ledger.verify()).toEqual([])
+
+    await source.accounts.changeAccount('acct', { creditLimit: '5' })
+    await expect(collect(exportLines(source, 1))).rejects.toThrow('only version 2 has it')
+    const other = fresh()
+    await take(other, await linesOf(source))
+    expect((await contentOf(other)).find(({ kind }) => kind === 'limits')).toMatchObject({
+      limits: { credit: '5' },
+    })
+    expect(await contentOf(other)).toEqual(await contentOf(source))
+  })
+
+  it('brings statements along, so that numbers go on after those of the ledger that was moved', async () => {
+    const source = fresh()
+    const numbered = (n: number, month: string, state: string) => ({
+      number: `S-2026-0000${n}`,
+      state,
+      void_reason: state === 'void' ? 'the wrong name' : null,
+      account_id: 'acct',
+      month,
+      closing_usd: '1',
+    })
+    const stored = [
+      numbered(1, '2026-09', 'issued'),
+      numbered(2, '2026-10', 'void'),
+      numbered(3, '2026-10', 'issued'),
+    ]
+    for (const one of stored) await storeStatement(source.records, one as never)
+    const lines = await linesOf(source)
+    const moved = parsed(lines).filter(({ kind }) => kind === 'statement')
+    expect(moved.map(({ value }) => value)).toEqual(stored)
+    const target = fresh()
+    const { added } = await take(target, lines)
+    expect(added).toBe(stored.length)
+    expect((await take(target, lines)).added).toBe(0)
+    expect(await collect(allStatements(target.records))).toEqual(stored)
+    expect(await target.records.get('statement-newest:S-2026')).toMatchObject({
+      number: 'S-2026-00003',
+    })
+    expect(await target.records.get('statement-of:acct:2026-10')).toMatchObject({
+      number: 'S-2026-00003',
+    })
+    // A number of another statement is not taken over.
+    const foreign = fresh()
+    await storeStatement(foreign.records, { ...stored[0]!, account_id: 'other' } as never)
+    await expect(take(foreign, lines)).rejects.toThrow('another statement S-2026-00001 exists')
+    expect((await collect(exportLines(source, 1))).join('')).not.toContain('"statement"')
   })
 
   it('leaves out what a newer release marks as optional, and nothing else', async () => {

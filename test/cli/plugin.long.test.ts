@@ -97,7 +97,10 @@ describe('plugin new', () => {
   })
 
   it.each<[args: string[], message: RegExp]>([
-    [['lamp', 'acme'], /no kind of plugin "lamp"; there are provider, guard, search, sink/],
+    [
+      ['lamp', 'acme'],
+      /no kind of plugin "lamp"; there are provider, guard, search, sink, payments/,
+    ],
     [['guard', 'Acme'], /cannot be called "Acme": expected lower-case letters/],
     [['guard', 'acme', '--style', 'sse'], /--style of a guard is one of check, stream, remote/],
   ])('refuses %j', async (args, message) => {
@@ -132,7 +135,7 @@ describe('plugin new', () => {
   it('measures what a search engine leaves behind', async () => {
     const { dir, read } = await written('search', 'finder')
     const keep = ';((globalThis as any).kept ??= []).push(Array.from({ length: 16 }, String))\n'
-    const leaking = (await read('finder.ts')).replace(/(?=const \{ found \})/, keep)
+    const leaking = (await read('finder.ts')).replace(/(?=const \{ found\b)/, keep)
     await writeFile(join(dir, 'finder.ts'), leaking)
     const { failed } = await testPlugin(join(dir, 'finder.ts'), { only: 'memory' })
     expect(failed.map(({ name, notes }) => [name, ...notes])).toEqual([
