@@ -22,13 +22,13 @@ import { listPages, offerOf, rowsOf } from './shared/offers.ts'
 import { ADDRESS_FIELD, KEY_FIELD, baseURL, headersOption } from './shared/options.ts'
 
 const members = v.strictObject({
-  /** Required without `vertex`. */
+  /** It is required without `vertex`. */
   apiKey: v.optional(v.string()),
   /** The models are on Vertex AI, with a login of Google Cloud. */
   vertex: v.optional(vertexOption),
   /** The address without `/messages`; with `vertex` without `/projects/…`. */
   baseURL: v.optional(baseURL),
-  /** Such as `anthropic-beta`. */
+  /** Headers such as `anthropic-beta`. */
   headers: headersOption,
 })
 
@@ -82,6 +82,7 @@ export default defineProvider({
       return toRequest({ ...input, messages }, model, traits, host.fail)
     }
     return {
+      address: service.urlOf('', false),
       ...login?.members,
       // Vertex AI has another body, and fewer features.
       ...(!vertex && {

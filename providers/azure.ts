@@ -25,7 +25,7 @@ const members = v.strictObject({
   /** Address of the resource: `https://<resource>.openai.azure.com`, or with `services.ai` in place of `openai`. */
   baseURL,
   apiKey: v.optional(apiKey),
-  /** In place of a key, the gateway logs in with Microsoft Entra. */
+  /** The gateway logs in with Microsoft Entra, in place of a key. */
   entra: v.optional(entraOption),
   /** The API: `v1`; `deployments`, with a version; or `models` for models of other makers, with a version. */
   surface: v.optional(v.picklist(['v1', 'deployments', 'models']), 'v1'),

@@ -30,7 +30,7 @@ import { THINK_TAGS } from './shared/think-tags.ts'
 /** What is authenticated. */
 interface Signable {
   readonly url: string
-  /** Empty for a `GET`. */
+  /** It is empty for a `GET`. */
   readonly body: string
   readonly signal: AbortSignal
 }
@@ -117,7 +117,7 @@ const members = v.strictObject({
   sessionToken: v.optional(v.string()),
   /** The gateway finds credentials where Amazon's own programs look. */
   credentials: v.optional(v.literal('chain', '"chain"')),
-  /** Only this profile of the shared files. */
+  /** The profile of the shared files; others are not read. */
   profile: v.optional(filled),
   /** A role that is assumed with the credentials that were found, and how. */
   roleArn: v.optional(v.pipe(v.string(), v.regex(/^arn:/, 'the ARN of a role'))),
@@ -229,6 +229,7 @@ export default defineProvider({
     }
 
     return {
+      address: base,
       ...login?.members,
       models: bedrockModels(host, controlOf(base), (url, signal) =>
         sendSigned(host, signer, { url, body: '', signal, stream: false }),
@@ -292,7 +293,7 @@ function signerOf(
 
 interface SignedCall {
   readonly url: string
-  /** Empty for a `GET`. */
+  /** It is empty for a `GET`. */
   readonly body: string
   readonly signal: AbortSignal
   readonly stream: boolean

@@ -82,7 +82,9 @@ const ENVIRONMENT = { ...process.env, PULSE_RUNTIME_PATH: '/dev/null' }
  */
 async function listLanguages(command: string): Promise<ReadonlySet<string>> {
   const { stdout } = await run(command, ['--voices']).catch((cause: NodeJS.ErrnoException) => {
-    if (cause.code !== 'ENOENT') {
+    // A folder of PATH that this user cannot read makes a missing program EACCES.
+    const isMissing = cause.code === 'ENOENT' || (cause.code === 'EACCES' && !command.includes('/'))
+    if (!isMissing) {
       throw new Error(`${command} could not be started: ${cause.code ?? cause.message}`, { cause })
     }
     throw new Error(
@@ -236,7 +238,7 @@ const options = v.strictObject({
    * for the client to read.
    */
   processes: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
-  /** Such as `de+f2` for a voice of eSpeak. */
+  /** A name such as `de+f2` for a voice of eSpeak. */
   voices: voicesOption,
 })
 
@@ -254,6 +256,7 @@ export default defineProvider({
     const known = await listLanguages(command)
     const queue = new BoundedQueue(processes)
     return {
+      address: null,
       async speech({ input, options, signal }) {
         const { response_format: format } = input
         if (format !== 'wav' && format !== 'pcm') {

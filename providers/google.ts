@@ -25,7 +25,7 @@ import { ADDRESS_FIELD, KEY_FIELD, baseURL, headersOption, voicesOption } from '
 const members = v.strictObject({
   /** The address without `/models/…`; with `vertex` without `/projects/…`. */
   baseURL: v.optional(baseURL),
-  /** Sent as `x-goog-api-key`. Optional. */
+  /** It is sent as `x-goog-api-key`. Optional. */
   apiKey: v.optional(v.string()),
   /** The models are on Vertex AI, with a login of Google Cloud. */
   vertex: v.optional(vertexOption),
@@ -96,13 +96,14 @@ export default defineProvider({
   deploymentFields,
   setup({ baseURL: base, apiKey, headers, safety, vertex, voices }, host) {
     const login = vertex && googleLogin(host, vertex)
+    const address = vertex ? vertexAddress(vertex, base) : (base ?? GEMINI_API)
     const client =
       vertex && login
         ? createClient(
-            { baseURL: vertexAddress(vertex, base), publisher: 'publishers/google/', headers },
+            { baseURL: address, publisher: 'publishers/google/', headers },
             withLogin(host, login),
           )
-        : createClient({ baseURL: base ?? GEMINI_API, apiKey, headers }, host)
+        : createClient({ baseURL: address, apiKey, headers }, host)
     /** Models that have refused penalties before. Their names do not tell. */
     const refusesPenalties = new Set<string>()
 
@@ -115,6 +116,7 @@ export default defineProvider({
     }
 
     return {
+      address,
       ...login?.members,
       ...(!vertex && { models: client.models }),
       ...createImages(client, host, safety),

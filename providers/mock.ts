@@ -32,9 +32,47 @@ import {
   type TranscriptionEvent,
   type TranscriptionInput,
   type OptionField,
+  type OcrInput,
+  type OcrPage,
+  type OcrResult,
 } from '../src/plugin.ts'
 import { answerOf, chatChunks, promptTokens, toCompletion } from './mock/chat.ts'
-import { readDocument } from './mock/ocr.ts'
+import { exampleOf } from './mock/schema-example.ts'
+
+// OCR results without reading: a document has three pages, an image has one.
+
+/** What the deployment's options script. */
+interface OcrScript {
+  /** The text of every page. */
+  readonly reply?: string | undefined
+  /** No usage is reported. */
+  readonly uncounted: boolean
+}
+
+const PAGES = 3
+/** US letter at 200 dots per inch. */
+const PAGE_DIMENSIONS = { dpi: 200, height: 2200, width: 1700 }
+
+/** The requested pages that exist, and a small annotation that fits the requested schema. */
+function readDocument(input: OcrInput, { reply, uncounted }: OcrScript): OcrResult {
+  const { document, pages: requested, document_annotation_format: format } = input
+  const all = Array.from({ length: document.kind === 'image' ? 1 : PAGES }, (_, index) => index)
+  const pages = all
+    .filter((index) => requested?.includes(index) ?? true)
+    .map((index): OcrPage => {
+      const markdown = reply ?? `# Page ${index + 1}\n\n${document.name ?? 'A document'}`
+      return { index, markdown, images: [], dimensions: PAGE_DIMENSIONS }
+    })
+  return {
+    pages,
+    ...(format && { document_annotation: JSON.stringify(exampleOf(schemaIn(format))) }),
+    ...(!uncounted && { usage: { pages: pages.length } }),
+  }
+}
+
+function schemaIn(format: { readonly json_schema?: { readonly schema?: unknown } }): unknown {
+  return format.json_schema?.schema
+}
 
 // Generated sound and transcripts.
 
@@ -134,7 +172,7 @@ async function* transcriptionEvents(
 
 /** What the deployment's options script. */
 interface ImageScript {
-  /** Sent as the revised prompt. */
+  /** It is sent as the revised prompt. */
   readonly reply?: string | undefined
   /** No usage is reported. */
   readonly uncounted: boolean
@@ -363,6 +401,7 @@ export default defineProvider({
     const unsupported = (param: string, message: string) =>
       fail('bad_request', message, { code: 'unsupported_value', param })
     return {
+      address: null,
       models: async () => MODELS.map(([id, modality]) => ({ id, modality })),
       generateImage: images,
       editImage: images,

@@ -9,8 +9,32 @@ import { dirname, join, resolve } from 'node:path'
 import * as v from 'valibot'
 import { defineProvider, type Host, type OcrInput } from '../src/plugin.ts'
 import type { Language } from './tesseract/engine.ts'
-import { hasOcr, INSTALL_OCR } from './tesseract/packages.ts'
 import { Threads } from './tesseract/threads.ts'
+
+// The optional packages that text recognition needs. They take 69 MB, so that the gateway comes without them.
+
+/** What has to be importable, by package with the version that is installed. */
+const NEEDED: Readonly<Record<string, string>> = {
+  'tesseract.js-core@7': 'tesseract.js-core/tesseract-core-simd-lstm',
+  '@tesseract.js-data/eng@1': '@tesseract.js-data/eng/package.json',
+  '@hyzyla/pdfium@2': '@hyzyla/pdfium',
+}
+
+/** Installs text recognition beside the gateway. */
+export const INSTALL_OCR = `npm install ${Object.keys(NEEDED).join(' ')}`
+
+/** Whether all packages are there. @param language whether English is needed, too */
+export function hasOcr({ language = true } = {}): boolean {
+  const { resolve } = createRequire(import.meta.url)
+  const needed = Object.values(NEEDED).filter((name) => language || !name.includes('-data'))
+  return needed.every((name) => {
+    try {
+      return resolve(name) !== ''
+    } catch {
+      return false
+    }
+  })
+}
 
 const LANGUAGE = 'names of languages as Tesseract has them, such as "eng" or "chi_sim"'
 const COUNT = 'a whole number above 0'
@@ -41,6 +65,7 @@ export default defineProvider({
     const found = languages.map((name) => findLanguage(name, folder))
     const readers = new Threads(threads, found, host.fail)
     return {
+      address: null,
       async ocr({ input, signal }) {
         const { kind } = input.document
         const bytes = await bytesOf(input, host, signal)

@@ -43,7 +43,7 @@ export interface ToolUseBlock extends Marked {
 export interface ToolResultBlock extends Marked {
   readonly type: 'tool_result'
   readonly tool_use_id: string
-  /** Absent for an empty result. */
+  /** It is absent for an empty result. */
   readonly content?: string | readonly ContentBlock[]
   readonly is_error?: true
 }

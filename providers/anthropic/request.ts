@@ -6,9 +6,20 @@ import { toConversation } from './conversation.ts'
 import type { Traits } from './models.ts'
 import { toSupportedSchema } from './schema.ts'
 import { toThinking, withoutThinking, type Thinking } from './thinking.ts'
-import { toEarlierTool, toToolChoice, toTools, type Tool, type ToolChoice } from './tools.ts'
-import { hasMaps, jsonInWords, openSchema, responseFormat } from '../shared/schemas.ts'
-import { cannotForce, isForced, nothingToCall, requireOneAnswer } from '../shared/tool-calls.ts'
+import {
+  hasMaps,
+  jsonInWords,
+  openSchema,
+  responseFormat,
+  withFlatRoot,
+} from '../shared/schemas.ts'
+import {
+  cannotForce,
+  isForced,
+  nothingToCall,
+  requireOneAnswer,
+  allowedTools,
+} from '../shared/tool-calls.ts'
 
 /** A request body, and how to read its answer. */
 interface MessagesRequest {
@@ -21,7 +32,7 @@ interface MessagesRequest {
 export const ANSWER_TOOL = 'final_answer'
 
 /**
- * Above this limit a whole answer may take longer than the vendor's ten minutes (Anthropic's SDKs assume 128,000 tokens
+ * A whole answer above this limit may take longer than the vendor's ten minutes (Anthropic's SDKs assume 128,000 tokens
  * per hour). Such requests are always streamed.
  */
 const MAX_UNSTREAMED_TOKENS = 21_000
@@ -216,4 +227,74 @@ function limitMarkers(places: Iterable<Marked>): void {
 
 function isLong(marker: unknown): marker is { ttl: '1h' } {
   return Object(marker).ttl === '1h'
+}
+
+// Tools and tool choice.
+
+/** A tool in the vendor's form. */
+interface Tool extends Marked {
+  readonly name: string
+  readonly description?: string
+  readonly input_schema: unknown
+  readonly strict?: true
+}
+
+/** The vendor's form of a tool choice. */
+interface ToolChoice {
+  readonly type: 'auto' | 'none' | 'any' | 'tool'
+  readonly name?: string
+  readonly disable_parallel_tool_use?: true
+}
+
+/**
+ * The tools of a request; with `allowed_tools` only those.
+ * @param schemas whether the model supports structured output
+ * @throws the failure class `bad_request` for strict tools that take maps
+ */
+function toTools(input: ChatInput, schemas: boolean, fail: Host['fail']): Tool[] {
+  return allowedTools(input).map((tool) => {
+    const { name, parameters, strict } = tool.function
+    const strictly = strict === true && schemas
+    if (strictly && hasMaps(parameters ?? {})) {
+      const position = input.tools!.indexOf(tool)
+      throw openSchema(`function '${name}'`, `tools[${position}].function.parameters`, fail)
+    }
+    return toTool(withFlatRoot(tool, input.tools!.indexOf(tool), fail), strictly)
+  })
+}
+
+/** A tool that a conversation calls, and that is not offered any more. */
+function toEarlierTool(name: string): Tool {
+  return { name, input_schema: { type: 'object', properties: {} } }
+}
+
+/** The tool choice of a request. */
+function toToolChoice({ tool_choice, parallel_tool_calls }: ChatInput): ToolChoice | undefined {
+  const choice = choiceOf(tool_choice)
+  const serial = parallel_tool_calls === false
+  if (!choice && !serial) return undefined
+  if (choice?.type === 'none') return choice
+  return { ...(choice ?? AUTO), ...(serial ? { disable_parallel_tool_use: true } : {}) }
+}
+
+const AUTO: ToolChoice = { type: 'auto' }
+
+function choiceOf(choice: any): ToolChoice | undefined {
+  if (choice === undefined) return undefined
+  if (choice === 'none' || choice === 'auto') return { type: choice }
+  if (choice.type === 'function') return { type: 'tool', name: choice.function.name }
+  return isForced(choice) ? { type: 'any' } : AUTO
+}
+
+function toTool({ function: called, cache_control }: any, strictly: boolean): Tool {
+  const { name, description, parameters } = called
+  const schema = { type: 'object', properties: {}, ...parameters }
+  const marker = cache_control ?? called.cache_control
+  return {
+    name,
+    ...(description ? { description } : {}),
+    input_schema: strictly ? toSupportedSchema(schema) : schema,
+    ...(strictly ? { strict: true } : {}),
+    ...(marker ? { cache_control: marker } : {}),
+  }
 }

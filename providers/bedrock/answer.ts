@@ -96,7 +96,7 @@ class AnswerState {
     this.#splitter = context.tags && new ThinkSplitter(context.tags)
   }
 
-  /** Undefined for an event without content. */
+  /** It is undefined for an event without content. */
   push(name: string, event: any): ChatChunk | undefined {
     const { contentBlockIndex: block = 0, start, delta, usage } = Object(event)
     switch (name) {

@@ -152,7 +152,7 @@ class AnswerState {
     return isStart && promptFeedback?.blockReason ? blocked(this.#fail) : undefined
   }
 
-  /** Empty for a candidate without content, so that another deployment can still be tried. */
+  /** It is empty for a candidate without content, so that another deployment can still be tried. */
   #read(given: any, position: number, responseId: string | undefined): ChatChunkChoice[] {
     const index: number = given.index ?? position
     let candidate = this.#candidates.get(index)

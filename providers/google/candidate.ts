@@ -1,10 +1,8 @@
 /** Reads one candidate of an answer, part by part. */
 import { hash } from 'node:crypto'
 import type { ChatDelta, Host, ReasoningDetail, ToolCallDelta } from '../../src/plugin.ts'
-import { PartialArguments } from './arguments.ts'
 import { FORMAT } from './contents.ts'
 import { notAnAnswer, textOf } from '../shared/http.ts'
-import { searchesIn, toAnnotations } from './grounding.ts'
 
 /** A call whose arguments are still arriving. */
 interface OpenCall {
@@ -141,7 +139,7 @@ export class Candidate {
     delta.tool_calls = [...(delta.tool_calls ?? []), call]
   }
 
-  /** Derived from the answer, so that the same answer has the same ids. */
+  /** It is derived from the answer, so that the same answer has the same ids. */
   #newId(index: number): string {
     return `call_${hash('sha256', `${this.#seed}:${index}`, 'hex').slice(0, 24)}`
   }
@@ -155,4 +153,119 @@ function codeIn({ executableCode: code, codeExecutionResult: result }: any): str
 
 function fenced(language: string, text: unknown): string {
   return `\n\`\`\`${language}\n${typeof text === 'string' ? text.trimEnd() : ''}\n\`\`\`\n`
+}
+
+/**
+ * Grounding metadata as annotations: one per source and passage, and one without a position per source that no passage
+ * cites.
+ * @param text the whole answer; Google's offsets count its UTF-8 bytes, annotations count code points
+ */
+function toAnnotations(metadata: any, text: string): object[] {
+  const sources: any[] = list(metadata.groundingChunks).map(
+    (chunk) => chunk?.web ?? chunk?.retrievedContext ?? chunk?.maps,
+  )
+  const bytes = Buffer.from(text)
+  const placed = list(metadata.groundingSupports).flatMap(({ segment, groundingChunkIndices }) => {
+    const start = pointsIn(bytes, segment?.startIndex)
+    const end = pointsIn(bytes, segment?.endIndex)
+    return list(groundingChunkIndices).map((index) => ({ source: sources[index], start, end }))
+  })
+  const named = new Set(placed.map(({ source }) => source))
+  const others = sources.filter((source) => !named.has(source))
+  return [...placed, ...others.map((source) => ({ source, start: 0, end: 0 }))]
+    .filter(({ source }) => typeof source?.uri === 'string')
+    .map(({ source, start, end }) => ({
+      type: 'url_citation',
+      url_citation: {
+        url: source.uri,
+        title: source.title ?? '',
+        start_index: start,
+        end_index: end,
+      },
+    }))
+}
+
+/** Number of searches that Google ran; undefined for none. */
+function searchesIn(metadata: any): number | undefined {
+  return list(metadata.webSearchQueries).length || undefined
+}
+
+function pointsIn(bytes: Buffer, end: unknown): number {
+  return typeof end === 'number' ? Array.from(bytes.toString('utf8', 0, end)).length : 0
+}
+
+function list(value: unknown): readonly any[] {
+  return Array.isArray(value) ? value : []
+}
+
+/** An object or a list under construction. Without a prototype, so that every member name is safe. */
+type Node = Record<string, unknown> | unknown[]
+
+const MAX_DEPTH = 64
+const STEP = /\.([^.[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]/gy
+
+/**
+ * Arguments of a call that arrive value by value: `[{ jsonPath: '$.a[0].b', stringValue: 'x', willContinue: true }]`.
+ * Some endpoints stream them without being asked to.
+ */
+class PartialArguments {
+  readonly #root = Object.create(null) as Node
+
+  /** Adds values. @returns false when a path is invalid */
+  add(values: unknown): boolean {
+    if (!Array.isArray(values)) return false
+    return values.every((value) => {
+      const path = pathOf(value?.jsonPath)
+      return path !== undefined && this.#set(path, value)
+    })
+  }
+
+  /** The arguments so far as JSON. */
+  toString(): string {
+    return JSON.stringify(this.#root)
+  }
+
+  #set(path: readonly (string | number)[], value: any): boolean {
+    let node: any = this.#root
+    for (let i = 0; i < path.length - 1; i++) {
+      const key = path[i]!
+      if (!fits(node, key)) return false
+      node[key] ??= typeof path[i + 1] === 'number' ? [] : Object.create(null)
+      node = node[key]
+    }
+    const key = path.at(-1)!
+    if (!fits(node, key)) return false
+    const old = node[key]
+    const { stringValue, numberValue, boolValue } = value
+    // Texts arrive in pieces. A value that is not a text, number or boolean is null.
+    if (typeof stringValue === 'string') {
+      node[key] = typeof old === 'string' ? old + stringValue : stringValue
+    } else node[key] = numberValue ?? boolValue ?? null
+    return true
+  }
+}
+
+/** Whether a container can have this member. Lists have no gaps. */
+function fits(node: unknown, key: string | number): boolean {
+  if (typeof node !== 'object' || node === null) return false
+  return Array.isArray(node)
+    ? typeof key === 'number' && key <= node.length
+    : typeof key === 'string'
+}
+
+function pathOf(text: unknown): (string | number)[] | undefined {
+  if (typeof text !== 'string' || !text.startsWith('$')) return undefined
+  const path: (string | number)[] = []
+  let read = 1
+  STEP.lastIndex = read
+  for (let match = STEP.exec(text); match; match = STEP.exec(text)) {
+    const [, name, index, single, double] = match
+    path.push(index === undefined ? (name ?? unescaped(single ?? double!)) : Number(index))
+    read = STEP.lastIndex
+  }
+  return read === text.length && path.length > 0 && path.length <= MAX_DEPTH ? path : undefined
+}
+
+function unescaped(text: string): string {
+  return text.replace(/\\(.)/g, '$1')
 }

@@ -11,7 +11,7 @@ interface ClientOptions {
   readonly apiKey?: string | undefined
   /** Path before `models/` of models that are named without a path. */
   readonly publisher?: string
-  /** Sent with every request. They win over the client's own. */
+  /** It is sent with every request. They win over the client's own. */
   readonly headers: Readonly<Record<string, string>>
 }
 

@@ -36,7 +36,7 @@ export function createEmbeddings(
 interface Api {
   readonly verb: string
   toBody(texts: readonly string[], input: EmbeddingInput, model: string): object
-  /** Undefined for what is no answer. */
+  /** It is undefined for what is no answer. */
   read(answer: any): EmbeddingResult | undefined
 }
 

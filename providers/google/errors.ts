@@ -9,7 +9,7 @@ type Fail = Host['fail']
 interface Problem {
   /** HTTP status; 0 when absent. */
   readonly code: number
-  /** Such as `INVALID_ARGUMENT`. */
+  /** A name such as `INVALID_ARGUMENT`. */
   readonly status: string
   readonly message: string
   readonly details: readonly any[]

@@ -70,7 +70,7 @@ export interface VendorProfile {
   /** The model writes its reasoning into the answer, in these tags. */
   readonly tags: ThinkTags | undefined
   readonly fail: Host['fail']
-  /** Called with the member that has the text of the reasoning, once for each choice. */
+  /** It is called with the member that has the text of the reasoning, once for each choice. */
   readonly noteMember?: (member: string) => void
 }
 

@@ -128,7 +128,7 @@ export function ollamaModels(
   { headers, httpFailure }: Pick<ListRequest, 'headers' | 'httpFailure'>,
 ): (signal: AbortSignal) => Promise<readonly OfferedModel[]> {
   const root = base.replace(/\/v1\/*$/, '')
-  /** By name and digest, which stands for one content. */
+  /** The rows by name and digest, which stands for one content. */
   let known = new Map<string, Row>()
   const details = async (name: string, signal: AbortSignal): Promise<Row> => {
     const body = JSON.stringify({ model: name })

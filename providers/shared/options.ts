@@ -2,7 +2,7 @@
 import * as v from 'valibot'
 import type { OptionField } from '../../src/plugin.ts'
 
-/** Sent with every request. Wins over the headers that the plugin sends. */
+/** It is sent with every request. Wins over the headers that the plugin sends. */
 export const headersOption = v.optional(v.record(v.string(), v.string()), {})
 
 /** A required API key. */

@@ -32,7 +32,7 @@ type Core = (options: { print(): void; printErr(): void }) => Promise<Module>
 /** Neural networks only; the data files have no data for the older engine. */
 const LSTM_ONLY = 1
 const INPUT = '/input'
-/** Reported for images without a resolution. */
+/** It is reported for images without a resolution. */
 const SCREEN_DPI = 72
 
 const CORE_MODULE = 'tesseract.js-core/tesseract-core-simd-lstm'

@@ -47,7 +47,7 @@ const RESULTS = ['hit', 'joined', 'miss', 'pass', 'stored', 'too_large', 'late',
 type CacheResult = (typeof RESULTS)[number]
 
 export class AnswerCache {
-  /** Since the start. */
+  /** The counts since the start. */
   readonly counts = Object.fromEntries(RESULTS.map((one) => [one, 0])) as Record<
     CacheResult,
     number

@@ -10,7 +10,7 @@ export interface StoredAnswer {
   readonly ttl: number
   readonly deployment: string
   readonly usage: Usage
-  /** Made by the endpoint. */
+  /** It is made by the endpoint. */
   readonly parts: unknown
 }
 

@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import { inTime } from '../lifetime/scope.ts'
 import { sealKey, type AnswerStorage } from './storage.ts'
 
-/** Whose items they are: no other caller can name or read them. */
+/** The owner of the items: no other caller can name or read them. */
 export interface Owner {
   /** The id of the API key. */
   readonly key: string
@@ -20,7 +20,7 @@ const MOST_KEY_BYTES = 8 * 1024 * 1024
 const MOST_BYTES = 64 * 1024 * 1024
 /** Entries that are read at the same time. */
 const READ_AT_ONCE = 64
-const READ_MS = 1000
+const READ_MS = 3000
 
 /** What this gateway has written. */
 interface Written {
@@ -38,7 +38,7 @@ interface Written {
 export class ItemMemory {
   readonly #storage: AnswerStorage
   readonly #warn: (message: string) => void
-  /** In the order of writing, by name. */
+  /** What was written, by name, the oldest first. */
   readonly #written = new Map<string, Written>()
   /** The same of each key, and their size. */
   readonly #byKey = new Map<string, { readonly names: Set<string>; bytes: number }>()
@@ -131,7 +131,7 @@ export class ItemMemory {
 
   #remove(name: string): void {
     this.#forget(name)
-    // Behind its own writing. Where it fails, the entry ends with its time.
+    // The entry is removed after it is written. Where that fails, it ends with its time.
     const written = this.#writing.get(name)?.done ?? Promise.resolve()
     this.#writing.delete(name)
     void written.then(() => this.#storage.drop(name)).catch(() => {})

@@ -6,7 +6,7 @@ import { sealKey, type AnswerStorage } from './storage.ts'
 
 /** One request that may be repeated. */
 export interface Repeatable {
-  /** Made of the API key and the client's own key. */
+  /** It is made of the API key and the client's own key. */
   readonly name: string
   readonly account: string
   readonly request: RequestId
@@ -68,7 +68,7 @@ interface RepeatsOptions {
 const MOST_BYTES_OF_ACCOUNT = 16 * 1024 * 1024
 /** Part of the time of a claim in which it cannot have been taken over. */
 const SAFE_SHARE = 4
-/** Between two looks at a claim others may have changed it. */
+/** A claim is looked at this often, because others may change it between two looks. */
 const LOOKS = 5
 
 /** The receipt in the ledger decides whether a request was answered, so nothing here can disagree with the ledger. */

@@ -185,6 +185,11 @@ type NotPossibleCode =
   | 'nothing_to_refund'
   | 'refund_too_large'
   | 'already_refunded'
+  | 'period_open'
+  | 'period_empty'
+  | 'earlier_month_open'
+  | 'not_level'
+  | 'not_newest'
 
 /** 409: a file that the admin API would have to change cannot be written. */
 export class ReadOnly extends GatewayError {
@@ -439,8 +444,11 @@ const CONNECTION_WORDS: Readonly<Record<string, string>> = {
 export function connectionText({ code, host, port, via, secure }: FailedConnection): string {
   const status = /^PROXY_(\d+)$/.exec(code)?.[1]
   if (status !== undefined) {
-    const advice = `: it wants a name and password, as in http://name:password@${via}`
-    return `proxy ${via} refused the tunnel to ${host}:${port} with status ${status}${status === '407' ? advice : ''}`
+    const example = `http://name:password@${via}`
+    const advice = `: it wants a name and password in egress.proxy or HTTPS_PROXY, as in ${example}`
+    // tinyproxy answers 401 where the name or the password is wrong.
+    const isUnknown = status === '407' || status === '401'
+    return `proxy ${via} refused the tunnel to ${host}:${port} with status ${status}${isUnknown ? advice : ''}`
   }
   const words = CONNECTION_WORDS[code]
   const isClosed = words === CLOSED && secure
@@ -550,4 +558,9 @@ export class UpstreamFailure extends GatewayError {
 /** The vendor sent no answer, or an impossible one. */
 export function brokenAnswer(message: string, cause?: unknown): UpstreamFailure {
   return new UpstreamFailure('upstream_error', message, { cause })
+}
+
+/** A text as an item of a list in a header: visible ASCII, and UTF-8 in percent encoding for anything else. */
+export function headerText(text: string): string {
+  return text.toWellFormed().replace(/[^\x21-\x7e]|[,%]/gu, (sign) => encodeURIComponent(sign))
 }

@@ -42,6 +42,7 @@ export function withDerivedMethods(guard: Guard): Guard {
     ...guard,
     ...(guard.close && { close: () => guard.close!() }),
     ...(guard.asks && { asks: (model: string | undefined) => guard.asks!(model) }),
+    ...(guard.locate && { locate: guard.locate.bind(guard) }),
     ...(guard.questions && { questions: (characters: number) => guard.questions!(characters) }),
   }
   return {

@@ -3,8 +3,7 @@
  * `guard.decision`, metrics and log). Names and numbers; matched text only where the operator wants it.
  */
 import { createHmac, randomBytes } from 'node:crypto'
-import { UpstreamFailure } from '../errors/errors.ts'
-import { headerText } from '../errors/header-text.ts'
+import { UpstreamFailure, headerText } from '../errors/errors.ts'
 import type { GuardMetrics } from '../observe/guard-metrics.ts'
 import type { Channel, Origin, Side } from '../plugin.ts'
 import { isDown, reasonOf, type Block, type FaultKind, type GuardFault } from './runner.ts'
@@ -33,7 +32,7 @@ interface DecisionInit {
   readonly unenforced: readonly string[]
   readonly metrics: Pick<GuardMetrics, 'decided' | 'failed' | 'removed' | 'unscanned'>
   readonly warn: (message: string) => void
-  /** Called when a guard throws an error that is no failure of its model or service. */
+  /** It is called when a guard throws an error that is no failure of its model or service. */
   readonly thrown: (guard: string, error: unknown) => void
   /** Reports a block to the operator; absent where the policy does not escalate. */
   readonly escalate?: ((decision: Summary) => void) | undefined
@@ -69,11 +68,11 @@ interface Violation {
 export interface ScreenObserver {
   /** @param ends false where only the text, its channel or its turn is omitted for it */
   found(violation: Violation, ends: boolean): void
-  /** Called for a guard that could not judge. @returns whether the policy ends the choice or the call for that */
+  /** It is called for a guard that could not judge. @returns whether the policy ends the choice or the call for that */
   failed(guard: string, fault: GuardFault): boolean
-  /** Called for a field that was removed because no guard can read it. */
+  /** It is called for a field that was removed because no guard can read it. */
   removed(field: string): void
-  /** Called for media that guards of texts cannot read. */
+  /** It is called for media that guards of texts cannot read. */
   unscanned(kind: string): void
   released(count: number): void
   withheld(count: number): void

@@ -55,7 +55,7 @@ export interface GuardModelRequest {
   readonly model: string
   readonly request: ChatInput
   readonly signal: AbortSignal
-  /** Called with the consumption, also for a question that failed. */
+  /** It is called with the consumption, also for a question that failed. */
   readonly book: (line: UsageLine) => void
 }
 

@@ -432,7 +432,8 @@ export async function rehearse(init: RehearsalInit): Promise<Rehearsal> {
   return new Rehearsal(init, await init.guards.planFor(init.policy, init.proceed))
 }
 
-function trialRunner({
+/** Runs a guard for a policy on trial, apart from calls. */
+export function trialRunner({
   instance: { name, guard },
   rules,
   ruleFilter,

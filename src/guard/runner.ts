@@ -511,7 +511,7 @@ interface Invalid {
  */
 export class CircuitBreaker {
   #buckets: Bucket[] = []
-  /** Undefined while it is closed. */
+  /** It is undefined while it is closed. */
   #openUntil: number | undefined
   #probing = false
   readonly #invalid = new LRUCache<string, Invalid>(atMost(MAX_COUNTED))

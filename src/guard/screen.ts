@@ -55,7 +55,7 @@ export interface ScreenInit<Part> {
   readonly observer: ScreenObserver
   /** The parts of a refusal, where anything is enforced. @throws in the error form */
   readonly refuse: (denial: Denial<Part>) => readonly Part[]
-  /** Called once, when no guard reads on. */
+  /** It is called once, when no guard reads on. */
   readonly closed?: (end: ScreenEnd) => void
 }
 

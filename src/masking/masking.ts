@@ -2,7 +2,7 @@
  * Personal data of one request, and the names that stand for it. The map of both is in the memory of the call and
  * nowhere else.
  */
-import type { Span } from '../plugin.ts'
+import type { Span, GuardContext } from '../plugin.ts'
 import { foldedValue, kindOf, placeholdersOf, type Placeholder } from './placeholders.ts'
 import {
   isInWord,
@@ -13,6 +13,7 @@ import {
   type Restorable,
   type Restorer,
 } from './restore.ts'
+import { GuardFault, toFault, type GuardRunner } from '../guard/runner.ts'
 
 /** How a text is read: as it stands, or by what its string literals say, if it is JSON. */
 export type TextForm = 'plain' | 'json'
@@ -42,7 +43,7 @@ interface Token extends Unit {
 interface Passage {
   readonly texts: readonly string[]
   readonly unit: Unit
-  /** Undefined where the text is not read as JSON. */
+  /** It is undefined where the text is not read as JSON. */
   readonly tokens: readonly Token[] | undefined
 }
 
@@ -260,6 +261,11 @@ function distribute(
   })
 }
 
+/** Numbers of values for the names of an account. @param labelOf a keyed hash of a text, in hex */
+export function numberBy(labelOf: (account: string, text: string) => string, account: string) {
+  return (folded: string) => Number.parseInt(labelOf(account, `mask\0${folded}`).slice(0, 8), 16)
+}
+
 /**
  * Finds the personal data of a request and names it.
  * @param map walks all texts of the request that a vendor gets, always in the same order
@@ -385,4 +391,57 @@ function isEscaped(json: string, at: number): boolean {
   let backslashes = 0
   while (json[at - 1 - backslashes] === '\\') backslashes++
   return backslashes % 2 === 1
+}
+
+// Asks guards where personal data stands in a text.
+
+/** All ranges that guards find, those that overlap as one. The search throws GuardFault where one of them fails. */
+export function locateBy(runners: readonly GuardRunner[]): Locate {
+  const locators = runners.map(locatorOf)
+  const [only] = locators
+  if (locators.length === 1) return only!
+  return async (text) => joined((await Promise.all(locators.map((one) => one(text)))).flat())
+}
+
+function locatorOf(runner: GuardRunner): Locate {
+  return async (text) => {
+    try {
+      const ask = (context: GuardContext) => runner.guard.locate!(text, context)
+      const spans = runner.local
+        ? await runner.inTime('input', runner.work(ask))
+        : await runner.ask('input', async (context) => ask(context))
+      return checked(spans, text.length)
+    } catch (error) {
+      throw toFault(error)
+    }
+  }
+}
+
+function joined(spans: readonly Span[]): readonly Span[] {
+  const all: Span[] = []
+  for (const span of spans.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
+    const last = all.at(-1)
+    if (!last || span.start >= last.end) all.push(span)
+    else if (span.end > last.end) all[all.length - 1] = { ...last, end: span.end }
+  }
+  return all
+}
+
+/** @throws GuardFault for an answer that is no list of ranges of the text, ascending and apart */
+function checked(spans: unknown, length: number): readonly Span[] {
+  const isList = Array.isArray(spans) && areRanges(spans, length)
+  if (isList) return spans as readonly Span[]
+  throw new GuardFault('invalid', 'the guard answered with ranges that are not those of the text')
+}
+
+/** Whether values are ranges of a text of this length: ascending, and apart. */
+export function areRanges(spans: readonly unknown[], length: number): boolean {
+  let last = 0
+  return spans.every((one) => {
+    const { start, end } = (one ?? {}) as Partial<Span>
+    if (!Number.isInteger(start) || !Number.isInteger(end)) return false
+    const isNext = start! >= last && end! > start! && end! <= length
+    last = end!
+    return isNext
+  })
 }

@@ -31,7 +31,7 @@ export function foldedValue(value: string): string {
   return lower.replaceAll(/[^\p{L}\p{N}+]/gu, '')
 }
 
-/** From this many values on numbers have six digits. */
+/** Numbers have six digits from this many values on. */
 const MANY = 2000
 
 interface Counted {

@@ -7,7 +7,7 @@ export interface Restorable {
   readonly kinds: readonly string[]
   /** Digits of a number. */
   readonly width: number
-  /** Called for each placeholder that was replaced. */
+  /** It is called for each placeholder that was replaced. */
   restored(exact: boolean): void
 }
 

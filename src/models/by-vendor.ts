@@ -26,7 +26,7 @@ export function byVendor(models: readonly Model[]): readonly OfVendor[] {
     .toSorted((a, b) => b.models - a.models)
 }
 
-/** Such as `openai 158 models, groq 17 (prices of 2026-11-28)`; undefined where there are none. */
+/** Text such as `openai 158 models, groq 17 (prices of 2026-11-28)`; undefined where there are none. */
 export function vendorsInWords(models: readonly Model[]): string | undefined {
   const vendors = byVendor(models)
   if (vendors.length === 0) return undefined

@@ -41,7 +41,7 @@ export interface Deployment {
   readonly weight: number
   /** Deployments with lower numbers are tried first. */
   readonly priority: number
-  /** Passed to the provider with every request. */
+  /** It is passed to the provider with every request. */
   readonly options: Readonly<Record<string, unknown>>
   /** Time-outs; when absent, those of the provider apply. */
   readonly limits?: DeploymentLimits
@@ -81,7 +81,7 @@ export interface Model {
   readonly prices: Prices
   /** Later prices, ascending. Those of a catalog {@link Catalog.at a moment} are in the future of it. */
   readonly priceChanges: readonly PriceChange[]
-  /** Undefined where the entry says nothing; `lacks` (`capabilities.ts`) tells what is refused. */
+  /** It is undefined where the entry says nothing; `lacks` (`capabilities.ts`) tells what is refused. */
   readonly capabilities: ReadonlySet<Capability> | undefined
   /** Where the prices come from. */
   readonly priceSource: NonNullable<ModelEntry['price_source']>
@@ -168,7 +168,7 @@ export class Catalog {
   readonly #free: readonly Model[]
   readonly #offered: readonly Model[]
   readonly #byId: ReadonlyMap<string, Model>
-  /** Made when a name that is no id is first asked for. */
+  /** It is made when a name that is no id is first asked for. */
   #names: Names | undefined
   readonly #resolved = new LRUCache<string, Resolution | Miss>({ max: MAX_RESOLVED })
   /** All moments at which a price changes, ascending. */
@@ -308,7 +308,7 @@ export class Catalog {
     if (other !== undefined) return other
     const ids = new Map<string, string>()
     for (const [one, id] of this.#namesOfAll.similar(name)) if (!ids.has(one)) ids.set(one, id)
-    // Of two that are equally near, the one that begins like it for longer.
+    // The one that begins like it for longer comes first of two that are equally near.
     const names = [...ids.keys()].map((one) => [shared(one, name), one] as const)
     const sorted = names.toSorted(([a], [b]) => b - a).map(([, one]) => one)
     return ids.get(nearest(name, sorted) ?? '')

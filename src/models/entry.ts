@@ -39,13 +39,16 @@ export const duration = v.pipe(
 
 /** A unit for more than this is a mistake, 10⁻¹⁸ USD. */
 export const HIGHEST_PRICE = parsePrice('1000')
+/** Whether it is above that, also where it is too large to be read exactly. */
+const isTooHigh = (text: string) =>
+  isPrice(text) ? parsePrice(text) > HIGHEST_PRICE : Number(text) > 1000
 const PRICE = 'a decimal string such as "0.0000025"'
 /** Schema of a price: USD per unit, as text. */
 export const price = v.pipe(
   v.string(PRICE),
-  v.check(isPrice, `${PRICE} with at most 18 fractional digits`),
+  v.check((text) => isPrice(text) || isTooHigh(text), `${PRICE} with at most 18 fractional digits`),
   v.check(
-    (text) => !isPrice(text) || parsePrice(text) <= HIGHEST_PRICE,
+    (text) => !isTooHigh(text),
     'at most 1000 USD for one unit; prices per million are divided by a million',
   ),
 )

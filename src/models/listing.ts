@@ -10,7 +10,7 @@ interface Listed {
   readonly aliases: readonly string[]
   readonly freeTier: boolean
   readonly pricing: Pricing
-  /** Undefined where they are not known. */
+  /** They are undefined where the vendor does not state them. */
   readonly capabilities: ReadonlySet<string> | undefined
   /** What the price list says of it: its capabilities are shown where the entry says nothing. */
   readonly listed?: { readonly capabilities?: readonly string[] | undefined }

@@ -5,7 +5,7 @@ import type { Model } from './catalog.ts'
 /** A price of a model that is another one than before. */
 export interface PriceChange {
   readonly model: string
-  /** Such as `openai/gpt-6-sol completion 0.00001 → 0.000012 (+20 %)`. */
+  /** Text such as `openai/gpt-6-sol completion 0.00001 → 0.000012 (+20 %)`. */
   readonly text: string
   /** More than ten times as much or as little, from or to 0, or gone: probably a mistake. */
   readonly isSuspicious: boolean

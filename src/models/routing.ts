@@ -61,6 +61,7 @@ export class Health {
   #inFlight = 0
   #latencyMs = 0
   #measuredAt = -Infinity
+  #succeededAt: number | undefined
   /** Whether an operator has put it back. */
   #isResumed = false
 
@@ -69,7 +70,7 @@ export class Health {
     this.#now = now
   }
 
-  /** True if there was no failure since the last complete answer. */
+  /** It is true if there was no failure since the last complete answer. */
   get flawless(): boolean {
     return this.#failures === 0 && this.#state === 'healthy'
   }
@@ -164,6 +165,7 @@ export class Health {
   /** The call is over. @param complete whether the whole answer has arrived */
   end(began: number, complete = false): void {
     this.#inFlight--
+    if (complete) this.#succeededAt = this.#now()
     if (this.#isOutdated(began)) return
     if (this.#state === 'probing') {
       // The probe had no outcome, for example because the client left: the next call probes.
@@ -210,6 +212,7 @@ export class Health {
         : {}),
       ...(this.#measuredAt < 0 ? {} : { latencyMs: this.#latencyMs }),
       inFlight: this.#inFlight,
+      ...(this.#succeededAt === undefined ? {} : { succeededAt: this.#succeededAt }),
       isProven: this.#measuredAt >= 0 || this.#isResumed,
     }
   }

@@ -1,7 +1,6 @@
 /** Makes automata of patterns: decides which views apply to a pattern, and writes its instructions for each of them. */
 import type { Task } from './time-slice.ts'
 import { fold, foldAll, isIgnorable, isMark, NEWLINE, SPACE } from './views/fold.ts'
-import { leetGroup } from './views/leet.ts'
 import { complement, rangesOf, type Ranges } from './alphabet.ts'
 import { ProductDfa, type Automaton, KIND_SETS, type Normalization } from './product-dfa.ts'
 import { type MatchTarget, NfaBuilder } from './nfa.ts'
@@ -272,4 +271,26 @@ function count(symbols: readonly number[], kind: RegExp): number {
 
 function is(symbol: number, kind: RegExp): boolean {
   return kind.test(String.fromCodePoint(symbol))
+}
+
+// Digits and signs that are written in place of letters.
+
+const STANDS_FOR: Readonly<Record<string, string>> = {
+  o: '0',
+  i: '1!|l',
+  e: '3',
+  a: '4@',
+  s: '5$',
+  t: '7+',
+  b: '8',
+}
+
+const GROUPS = Object.entries(STANDS_FOR).map(([letter, others]) =>
+  Array.from(letter + others, (sign) => sign.charCodeAt(0)),
+)
+const BY_SYMBOL = new Map(GROUPS.flatMap((group) => group.map((symbol) => [symbol, group])))
+
+/** All symbols that may stand for the same letter as this one, itself included. */
+export function leetGroup(symbol: number): readonly number[] {
+  return BY_SYMBOL.get(symbol) ?? [symbol]
 }

@@ -256,10 +256,14 @@ export function escapePattern(text: string): string {
   return text.replace(/[\\.^$|?*+()[\]{}]/g, '\\$&')
 }
 
+/** Warming gives way to calls after this time, on a machine with much else to do. */
+const MOST_WARMING_MS = 1000
+
 /** Compiles and searches once at start-up: the first time takes 50 ms, some of it in one piece, while code is cold. */
 export function warmUp(): void {
+  const start = performance.now()
   const matcher = compilePatterns(['(?:a+|b?c){2,3}(?i:warm) up', 'warming up'])
-  for (let time = 0; time < 3; time++) {
+  for (let time = 0; time < 3 && performance.now() - start < MOST_WARMING_MS; time++) {
     matcher.find(`${time} w a r m i n g up, aac c WARM, w4rm1ng, %77arm, d2FybWluZyB1cA== \u2013`)
   }
 }

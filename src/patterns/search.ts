@@ -148,7 +148,7 @@ class EncodedSearch {
   readonly #units: Utf16
   readonly #firstBytes: Uint8Array
   readonly #beginnings: Uint8Array
-  /** Used for short runs. */
+  /** It is used for short runs. */
   readonly #bytes: Utf8Decoder
   #found = false
 

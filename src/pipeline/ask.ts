@@ -1,7 +1,6 @@
 /** Asks the provider of one deployment: the form and input of the request, and the meaning of its errors. */
 import type { Deployment } from '../models/catalog.ts'
-import { GatewayError, InvalidRequest, UpstreamFailure } from '../errors/errors.ts'
-import { headerText } from '../errors/header-text.ts'
+import { GatewayError, InvalidRequest, UpstreamFailure, headerText } from '../errors/errors.ts'
 import { instructionsOf, NO_POLICY } from '../policy/policy.ts'
 import type { ProviderRequest } from '../plugin.ts'
 import { isPublicUrl } from '../upstream/download.ts'
@@ -68,16 +67,21 @@ export function requestOf(
   return { input, model, options, requestId, signal, log: runtime.log, dropped }
 }
 
-/** @param provider the instance that was asked */
-export function failureOf(call: Call, provider: string, error: unknown) {
+/**
+ * @param provider the instance that was asked
+ * @param sent whether it has sent anything
+ */
+export function failureOf(call: Call, provider: string, error: unknown, sent = true) {
   const { aborted, endpoint, runtime } = call
   if (aborted) return aborted
   // The attempt was given up: no plugin is at fault.
   if (error instanceof ClientDisconnected) return error
   if (UpstreamFailure.is(error)) {
     const failure = error.cleaned((text) => runtime.mask.clean(text)).about(endpoint.errorField)
-    // A vendor quotes what it was sent.
-    return isConfidential(call) ? failure.withOwnWords() : failure
+    // A vendor quotes what it was sent; a plugin that has sent nothing can only quote the prompt of a policy.
+    const isOfPlugin = !sent && failure.failure === 'bad_request'
+    const isSafe = isOfPlugin && !call.made.target?.policy.systemPrompt
+    return isConfidential(call) && !isSafe ? failure.withOwnWords() : failure
   }
   if (GatewayError.is(error)) return error
   // Names the plugin whose error was none that it owes.
@@ -114,7 +118,7 @@ function requirePublic(found: readonly ClientAddress[]): void {
   if (refused) throw new InvalidRequest('fetch_failed', NOT_PUBLIC, { param: refused.param })
 }
 
-/** Undefined for a request that has to be translated. */
+/** It is undefined for a request that has to be translated. */
 async function prepared(call: Call, deployment: Deployment): Promise<NativeRequest | undefined> {
   const { format, request, target, admission, runtime } = call
   const { model, policy } = target

@@ -1,6 +1,6 @@
 /** Makes the record of a call, for logs and for watchers of running calls. The one place that reads a call for it. */
 import { hash } from 'node:crypto'
-import type { UsageLine } from '../money/money.ts'
+import { formatPico, type Bill, type Pico, type UsageLine } from '../money/money.ts'
 import {
   agentOf,
   costDetails,
@@ -13,25 +13,33 @@ import {
 import type { Usage } from '../plugin.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Outcome } from '../state/ledger/ledger.ts'
+import { dateIn } from '../state/ledger/zone.ts'
 import type { Call } from './pipeline.ts'
-import { limitName, publicName } from '../accounts/limits.ts'
+import { publicName, zoneOf } from '../accounts/limits.ts'
 import type { Account, Key, ResolvedKey, Team } from '../accounts/stored.ts'
-import { limitsIn, type LimitMembers } from '../server/admin/resources/limit.ts'
+import type { LimitMembers } from '../server/admin/resources/limit.ts'
+
+function isWhole(admission: Partial<Call['admission']> | undefined): boolean {
+  return admission?.key !== undefined
+}
 
 /** @param outcome absent while it runs. @param ms since its arrival */
 export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): KnownCall {
   const { incoming, answer, marks, made } = call
   const { bill, error, status, decision } = answer
-  const { admission, request, target } = made
+  const { request, target } = made
+  // A question of a guard, or a test of a model, has an account and no key.
+  const admission = isWhole(made.admission) ? made.admission : undefined
   const usage = usageOf(call, 'model') ?? usageOf(call, 'cache')
   const rate = admission?.entered?.rate
   const told = call.runtime.sinks && request && admission ? toldOf(call) : undefined
   return {
     id: call.id,
     at: new Date(call.startedAt).toISOString(),
+    day: admission && localDayOf(call),
     method: incoming.method,
     endpoint: call.path,
-    account_id: admission?.account.id,
+    account_id: made.admission?.account.id,
     team_id: admission?.team?.id,
     key_id: admission?.key.id,
     model: target?.model.id,
@@ -58,6 +66,7 @@ export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): 
     // An answer that was sent again has cost nothing.
     cost_usd: outcome === 'replayed' ? '0' : bill?.text,
     cost_details: bill && costDetails(bill),
+    vendor_cost_usd: bill && vendorCost(bill, answer.vendor),
     rate: rate && { limit: rate.limit, left: rate.remaining },
     limits: admission && limitsInForce(admission),
     guard: guardOf(call),
@@ -77,8 +86,19 @@ export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): 
   }
 }
 
+function vendorCost(bill: Bill, vendor: Pico | undefined): string | undefined {
+  if (vendor === undefined) return undefined
+  return vendor === bill.cost ? bill.text : formatPico(vendor)
+}
+
 export function runningRow(call: Call): KnownCall {
   return recordOf(call, undefined, call.elapsedMs)
+}
+
+/** The local date of the arrival; undefined for an account in UTC. */
+function localDayOf({ admission, runtime, startedAt }: Call): string | undefined {
+  const zone = zoneOf(admission.account, runtime.config.defaults)
+  return zone === undefined ? undefined : dateIn(zone, startedAt)
 }
 
 /** Members for sinks alone: parameters of the request, and the end of the answer. */
@@ -142,7 +162,7 @@ function questionOf({ from, rules, ...question }: Question) {
   return { ...question, at_ms: from, rules: rules.map((rule) => fitText(rule)) }
 }
 
-/** Keyed by policy object: that of a key is the same object for many calls. */
+/** It is keyed by policy object: that of a key is the same object for many calls. */
 const hashes = new WeakMap<Policy, string>()
 
 /** A short name for a policy, equal for equal policies. */
@@ -201,10 +221,9 @@ function limitsInForce({ key, team, account }: ResolvedKey): LimitsInForce | und
   const cached = inForce.get(key)
   if (cached?.account === account && cached.team === team) return cached.limits
   const of = (owner: 'key' | 'team' | 'account', one: LimitMembers) =>
-    limitsIn(one).flatMap((entry) => {
-      const name = limitName(entry)
-      return name === 'rpm' ? [] : [[publicName(owner, name), entry.value] as const]
-    })
+    (one.limits ?? []).flatMap(({ name, value }) =>
+      name === 'rpm' ? [] : [[publicName(owner, name), value] as const],
+    )
   const all = [...of('key', key), ...(team ? of('team', team) : []), ...of('account', account)]
   const limits = all.length > 0 ? Object.fromEntries(all) : undefined
   inForce.set(key, { team, account, limits })

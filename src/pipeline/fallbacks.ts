@@ -32,7 +32,7 @@ export class FallbackWalk {
   readonly #call: Call
   readonly #asked: Model
   readonly #left: FallbackModel[]
-  /** Undefined until the first one is asked for. */
+  /** It is undefined until the first one is asked for. */
   #reason: When | undefined
   #tried = 0
 
@@ -42,7 +42,7 @@ export class FallbackWalk {
     this.#left = [...listed]
   }
 
-  /** Undefined for a call without fallbacks: a question of a guard has none either. */
+  /** It is undefined for a call without fallbacks: a question of a guard has none either. */
   static of(call: Call): FallbackWalk | undefined {
     const { runtime, target, made, incoming } = call
     const { fallbacks } = runtime.config.routing

@@ -31,7 +31,7 @@ import {
 import type { ChangeTexts, Masking } from '../masking/masking.ts'
 import type { Decision } from '../guard/decision.ts'
 import type { GuardAdapter } from '../guard/adapter.ts'
-import type { Bill, UsageLine } from '../money/money.ts'
+import type { Bill, Pico, UsageLine } from '../money/money.ts'
 import type { Estimate } from '../money/holds.ts'
 import type {
   Admitted,
@@ -183,14 +183,14 @@ export interface Endpoint<In = unknown, Out = unknown, Part = unknown> {
    */
   normalize(call: Call, signal: AbortSignal): ProviderAnswer<Part>
   readonly billing: Billing<In, Part>
-  /** Absent where a policy's instructions have no meaning. */
+  /** It is absent where a policy's instructions have no meaning. */
   readonly instructions?: {
     /** Puts system text and token ceiling into the outbound request; returns a copy. */
     apply(outbound: Out, to: Instructions): Out
     /** Ends an answer that runs past the token ceiling of the policy. */
     limit(maxOutputTokens: number, input: In): ChainStep<Part, Part>
   }
-  /** Absent where a web search has no meaning. */
+  /** It is absent where a web search has no meaning. */
   readonly grounding?: Grounding<In, Part>
   /** Numbers and words of a fixed list about a request, for logs and traces; no text of the client. */
   exchange?(input: In): ExchangeRequest
@@ -217,7 +217,7 @@ export interface MaskedTexts<In = any, Part = any> {
 
 /** Answers of an endpoint as values of JSON. */
 interface StoredParts<Part = unknown> {
-  /** Undefined for an answer that is not whole and well. @param streamed whether it came as chunks */
+  /** It is undefined for an answer that is not whole and well. @param streamed whether it came as chunks */
   pack(parts: readonly Part[], streamed: boolean): unknown
   /** Whether equal requests are meant to get different answers. */
   varies?(outbound: any): boolean
@@ -240,7 +240,7 @@ export interface Billing<In = unknown, Part = unknown> {
   attach(call: Call): ChainStep<Part, Part>
 }
 
-/** Called by a writer when its response is complete, or with the error that needs a status. */
+/** It is called by a writer when its response is complete, or with the error that needs a status. */
 export type Done = (error?: unknown) => void
 
 /**
@@ -274,7 +274,7 @@ export interface WireFormat<In = unknown, Part = unknown> {
   readonly body?: Check
   /** Members of a form that are files; absent where bodies are JSON only. */
   readonly files?: readonly string[]
-  /** Absent where no vendor speaks this form. */
+  /** It is absent where no vendor speaks this form. */
   readonly native?: NativeFormat | undefined
   /** What the client wrote of something that is dropped, by its own names; absent where there is nothing of that kind. */
   readonly droppedNames?: ((what: Dropped, request: ParsedRequest) => readonly string[]) | undefined
@@ -370,9 +370,11 @@ interface Answer {
   /** The status the client got, for log and metrics; 0 without one. */
   status: number
   error: Pick<GatewayError, 'code' | 'message'> | undefined
-  /** Set when the call is priced: what comes on the meter later is not charged. */
+  /** It is set when the call is priced: what comes on the meter later is not charged. */
   priced: Bill | undefined
-  /** Set when the charge of the call is durable. */
+  /** What its vendors are paid, once it is priced; undefined where that is not known. */
+  vendor: Pico | undefined
+  /** It is set when the charge of the call is durable. */
   bill: Bill | undefined
   /** Whether the charge is durable nowhere, so that the client must not be told a cost. */
   unbooked: boolean
@@ -404,7 +406,7 @@ interface CallInit {
   readonly id: RequestId
   /** The path of the route: bounded, unlike the path that the client wrote. */
   readonly path: string
-  /** Absent for GET routes: their stages need none. */
+  /** It is absent for GET routes: their stages need none. */
   readonly endpoint?: Endpoint | undefined
   readonly format: WireFormat
   readonly incoming: Incoming
@@ -448,6 +450,7 @@ export class Call {
     status: 0,
     error: undefined,
     priced: undefined,
+    vendor: undefined,
     bill: undefined,
     unbooked: false,
     produced: false,
@@ -469,7 +472,7 @@ export class Call {
   copy: AnswerCopy | undefined = undefined
   /** Keeps the answer or gives the claim back; set by `claim`. */
   keeping: ((outcome: Outcome | undefined) => Promise<void>) | undefined = undefined
-  /** Set by `settle`. */
+  /** It is set by `settle`. */
   charge: Charge | undefined = undefined
   /** The trace of the client that the call belongs to. */
   trace: TraceLink | undefined
@@ -734,7 +737,7 @@ export class Call {
     return (this.#timeouts ??= new Timeouts(this.#onThrown)).set(delayMs, onTimeout)
   }
 
-  /** Called by the gateway's one timer. @param now steady ms, of `performance.now()` */
+  /** It is called by the gateway's one timer. @param now steady ms, of `performance.now()` */
   tick(now: number): void {
     if (now > this.#deadline) {
       this.#deadline = Infinity

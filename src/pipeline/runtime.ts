@@ -34,6 +34,7 @@ import type { Faults } from '../observe/faults.ts'
 import type { LoopWatch } from '../observe/loop-watch.ts'
 import type { Mask } from '../observe/mask.ts'
 import type { Metrics } from '../observe/metrics.ts'
+import type { PaymentOrders, PaymentProvider } from '../payments/orders.ts'
 import type { Routing } from '../models/routing.ts'
 import type { Unserved } from '../models/unserved.ts'
 import type { Downloader } from '../upstream/download.ts'
@@ -50,7 +51,7 @@ export interface Runtime {
   readonly trustedProviders: ReadonlySet<string>
   readonly download: Downloader
   readonly egress: Egress
-  /** Undefined without a configured search engine. */
+  /** It is undefined without a configured search engine. */
   readonly search: Search | undefined
   readonly guards: GuardRegistry
   /** Asks a chat model on behalf of a guard: without policy, guards or limits of the key. */
@@ -65,7 +66,7 @@ export interface Runtime {
   readonly ledger: Ledger
   readonly audit: Audit
   readonly records: Records
-  /** Undefined where no answers are stored for equal requests. */
+  /** It is undefined where no answers are stored for equal requests. */
   readonly answers: AnswerCache | undefined
   /** Items of answers that clients may refer to. */
   readonly items: ItemMemory
@@ -82,20 +83,23 @@ export interface Runtime {
   /** Takes the secrets of the configuration out of texts of vendors and plugins. */
   readonly mask: Mask
   readonly usageFindings: UsageFindings
-  /** Undefined when the operator switched the access log off. */
+  /** It is undefined when the operator switched the access log off. */
   readonly access: AccessLog | undefined
-  /** Undefined when the operator switched the request log off. */
+  /** It is undefined when the operator switched the request log off. */
   readonly requests: RequestLog | undefined
   /** Stores the contents of calls whose key wants that, where the operator allows it. */
   readonly contents: ContentLog
-  /** Undefined when the operator switched the index of usage off. */
+  /** It is undefined when the operator switched the index of usage off. */
   readonly usage: UsageIndex | undefined
   readonly spending: Spending
+  readonly payments: PaymentOrders
+  /** It is undefined where customers do not pay. */
+  readonly paymentProvider: PaymentProvider | undefined
   /** Gets events while a console watches. */
   readonly events: LiveEvents
   /** Names that clients ask for and that mean no model. */
   readonly unserved: Unserved
-  /** Undefined without configured sinks. */
+  /** It is undefined without configured sinks. */
   readonly sinks: Sinks | undefined
   readonly alerts: Alerts
   /** Distinguishes this gateway from others on the same ledger. */
@@ -110,7 +114,7 @@ export interface CallerContext {
   readonly runtime: Runtime
   readonly catalog: Catalog
   readonly account: Account
-  /** Absent where no call is answered. */
+  /** It is absent where no call is answered. */
   readonly answer?: {
     readonly flags: Set<UsageFlag>
     reported: Record<string, unknown> | undefined

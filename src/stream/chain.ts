@@ -9,9 +9,9 @@ export interface Sink<T> {
   push(part: T): void
   /** Called after all parts that came together. @returns false while no more parts should come */
   batchEnd(): boolean
-  /** Called when no part follows. */
+  /** It is called when no part follows. */
   end(): void
-  /** Called when no part follows, because of this error. */
+  /** It is called when no part follows, because of this error. */
   fail(error: unknown): void
   /** Gives the sink the function to call when more parts may come again. */
   onRoom?(resume: () => void): void
@@ -27,6 +27,8 @@ export interface Producer {
    * @param complete the sink has everything it wanted, and only the end is outstanding
    */
   close(complete: boolean): void | Promise<void>
+  /** Whether the end of the parts has what the source costs, which is known once it is closed. */
+  readonly isBilled?: boolean
 }
 
 /** A source that gives its parts once. Its owner calls one of these. */
@@ -43,7 +45,7 @@ export interface Outlet<Out> {
   emit(parts: readonly Out[]): void
   /** Ends the chain with an error of this step. */
   fail(error: unknown): void
-  /** Called when the step became `done` between two parts. */
+  /** It is called when the step became `done` between two parts. */
   done(): void
 }
 
@@ -150,6 +152,8 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
   readonly #batchEnds: readonly Link[]
   readonly #finishers: readonly Link[]
   #producer: Producer | undefined
+  /** The end of the source, where it needs time. */
+  #releasing: Promise<void> | undefined
   #paused = false
   /** Whether the sink has room. */
   #room = true
@@ -275,7 +279,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
     this.#stopped = true
     this.#releaseQuietly(false)
     this.#afterwards = undefined
-    this.#whenIdle(() => this.#failAll(error))
+    this.#whenIdle(() => this.#whenReleased(() => this.#failAll(error)))
   }
 
   #outletOf(link: Link, index: number): Outlet<any> {
@@ -313,7 +317,7 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
     this.#releaseQuietly(true)
     this.#whenIdle(() => {
       this.#flushLinks(from)
-      this.#endFrom(from)
+      this.#whenReleased(() => this.#endFrom(from))
     })
   }
 
@@ -456,13 +460,27 @@ export class Chain<In = any> implements Sink<In>, LinkOwner {
   #release(complete: boolean): void | Promise<void> {
     const producer = this.#producer
     this.#producer = undefined
-    return producer?.close(complete)
+    const closing = producer?.close(complete)
+    if (producer?.isBilled) this.#releasing = closing ?? undefined
+    return closing ?? this.#releasing
+  }
+
+  /** The end has what the source costs, which may need time to know. */
+  #whenReleased(then: () => void): void {
+    if (!this.#releasing) return then()
+    // What came before goes out meanwhile.
+    this.#sink.batchEnd()
+    void this.#releasing.then(() => {
+      if (!this.#over) this.#whenIdle(then)
+    })
   }
 
   #releaseQuietly(complete: boolean): void {
-    const producer = this.#producer
-    this.#producer = undefined
-    if (producer) closeQuietly(producer, complete)
+    try {
+      this.#release(complete)?.catch(() => {})
+    } catch {
+      // An error is dropped: nothing of the producer is wanted any more.
+    }
   }
 }
 

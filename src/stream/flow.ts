@@ -121,7 +121,7 @@ class Pump<T> implements Producer {
   }
 }
 
-/** After this many reads, or ms, other work of the process has its turn: a sequence may never wait for anything. */
+/** Other work of the process has its turn after this many reads, or ms: a sequence may never wait for anything. */
 const READS_IN_A_ROW = 256
 const MS_IN_A_ROW = 5
 /** Reads between two checks of the clock. */
@@ -180,10 +180,10 @@ function closeInBackground(close: () => Promise<unknown>): void {
 
 /** A feed with the steps that its parts go through. */
 class StepFlow<T> implements Flow<T> {
-  /** Undefined once it was taken over. */
+  /** It is undefined once it was taken over. */
   #feed: Feed<any> | undefined
   readonly #steps: Step<any, any>[] = []
-  /** Made by the first read. */
+  /** It is made by the first read. */
   #reader: Reader<T> | undefined
 
   constructor(feed: Feed<any>) {

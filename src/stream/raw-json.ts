@@ -29,7 +29,7 @@ const CLOSE_LIST = 93
 const OPEN_OBJECT = 123
 const CLOSE_OBJECT = 125
 
-/** After this many characters, the end of a string is searched with indexOf. */
+/** The end of a string is searched with `indexOf` after this many characters. */
 const SHORT = 16
 
 /** The members of the object that begins at `at`, in their order; a repeated name comes every time. */
@@ -409,7 +409,7 @@ const TAB = 9
 const LINE_FEED = 10
 const RETURN = 13
 const BLANK = 32
-/** After this many bytes without an escape, the end of a string is searched with `indexOf`. */
+/** The end of a string is searched with `indexOf` after this many bytes without an escape. */
 const PLAIN_BYTES = 48
 
 /** Scans one text, in pieces as they arrive. Takes time in proportion to the bytes and keeps none of them. */

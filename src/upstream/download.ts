@@ -24,7 +24,7 @@ export type Downloader = (
   options?: DownloadOptions,
 ) => Promise<Download>
 
-/** Replaced by tests, which have no access to public addresses. */
+/** It is replaced by tests, which have no access to public addresses. */
 interface DownloadEnvironment {
   /** All addresses of a host name; rejects when there is no such host. */
   readonly resolve?: (hostname: string) => Promise<readonly string[]>

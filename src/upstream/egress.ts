@@ -44,7 +44,7 @@ export function waysInWords(ways: readonly InstanceWay[]): string[] {
 /** Connections to one origin. */
 export interface OpenedWay {
   readonly dispatcher: Dispatcher
-  /** Absent for a direct connection. */
+  /** It is absent for a direct connection. */
   readonly proxy?: Proxy
 }
 
@@ -137,6 +137,8 @@ export class Egress {
   readonly #health: ProxyHealth
   readonly #environment: readonly string[]
   #authorities: readonly string[] | undefined
+  /** The ways of each instance that has connected, by origin. */
+  readonly #opened = new Map<string, Map<string, Way>>()
   /** The way of each instance that has an address, in the order of the configuration. */
   readonly ways: InstanceWay[] = []
 
@@ -153,21 +155,42 @@ export class Egress {
     return this.#health.down
   }
 
-  /** Notes the way of an instance. @param options where its address is; a provider without one reaches its vendor by https */
+  /**
+   * Notes the way of an instance.
+   * @param options where its address is; a provider without one reaches its vendor by https, and one with null nothing
+   */
   note(instance: string, options: unknown, own: EgressSettings | undefined): void {
     const texts = Object.values(Object(options)).filter((one) => typeof one === 'string')
     const url = texts.map((text) => (/^https?:/i.test(text) ? URL.parse(text) : null)).find(Boolean)
     const isProvider = !instance.includes(':')
-    if (!url && !isProvider) return
+    const connects = isProvider && Object(options).address !== null
+    if (!url && !connects) return
     const origin = url?.origin ?? 'https://vendor.example'
     this.ways.push({ instance, ...this.route(own).explain(origin) })
   }
 
   /**
+   * The ways that the login of a provider has taken, where nothing else was asked for yet.
+   * @param address of the provider, which may have named its models
+   */
+  loginWays(instance: string, address: string | null = null): InstanceWay[] {
+    const own = address === null ? undefined : URL.parse(address)?.origin
+    const opened = [...(this.#opened.get(instance) ?? [])]
+    const ways = opened.flatMap(([origin, way]) => (origin === own ? [] : [way]))
+    const distinct = new Map(ways.map((way) => [JSON.stringify(way), way]))
+    return [...distinct.values()].map((way) => ({ instance: `login:${instance}`, ...way }))
+  }
+
+  /**
    * The way of one instance; without settings that of the top level.
    * @param refuses addresses to which no connection is made, by number and after a name was resolved
+   * @param instance whose connections are noted
    */
-  route(own: EgressSettings = {}, refuses?: (address: string) => boolean): EgressRoute {
+  route(
+    own: EgressSettings = {},
+    refuses?: (address: string) => boolean,
+    instance?: string,
+  ): EgressRoute {
     const { proxy = this.#top.proxy ?? 'environment', bypass = this.#top.bypass ?? [] } = own
     const namesProxy = own.proxy?.includes('://') === true
     const entries = [...this.#environment, ...bypass].flatMap((entry) => {
@@ -198,13 +221,20 @@ export class Egress {
     return {
       open: (origin, options) => {
         if (refuses?.(new URL(origin).hostname)) throw refused(origin)
-        return this.#open(origin, find(origin).url, connect, options)
+        const { url, ...way } = find(origin)
+        if (instance !== undefined) this.#note(instance, origin, way)
+        return this.#open(origin, url, connect, options)
       },
       explain(origin) {
         const { url: _, ...way } = find(origin)
         return way
       },
     }
+  }
+
+  #note(instance: string, origin: string, way: Way): void {
+    const opened = this.#opened.get(instance) ?? new Map<string, Way>()
+    this.#opened.set(instance, opened.set(origin, way))
   }
 
   #connectOptions(settings: NonNullable<EgressSettings['tls']>): ConnectOptions {

@@ -68,7 +68,7 @@ interface HostParts {
   readonly download?: Downloader
   /** Serves {@link Host.mask}. */
   readonly mask?: Host['mask']
-  /** By default every connection is direct. */
+  /** Every connection is direct where it is absent. */
   readonly route?: EgressRoute
 }
 
@@ -242,9 +242,9 @@ export class HttpExchange
   status = 0
   headers: Readonly<Record<string, string>> = {}
   errorBody: string | undefined = undefined
-  /** Absent for a direct connection. */
+  /** It is absent for a direct connection. */
   proxy: Proxy | undefined = undefined
-  /** Told when the request begins, and not retained after that. */
+  /** It is set when the request begins, and not retained after that. */
   scope: AbortScope | undefined = undefined
   readonly #signal: AbortSignal
   readonly #resolve: (response: UpstreamResponse) => void
@@ -339,6 +339,11 @@ export class HttpExchange
     return this.proxy !== undefined && this.#controller === undefined
   }
 
+  proxyTimeout(): UpstreamFailure | undefined {
+    if (!this.waitsForProxy) return undefined
+    return toFailure(new ProxyUnreachable(noTunnel()), this.url, this.proxy)
+  }
+
   /** Ends the exchange with an error, unless it has ended. */
   fail(error: unknown): void {
     if (this.#ended) return
@@ -397,8 +402,8 @@ export class HttpExchange
     if (this.#signal.aborted) return this.fail(this.#signal.reason)
     const url = this.status === 0 ? this.url : undefined
     // The deadline of a tunnel: the request itself has none yet.
-    const isTunnel = this.waitsForProxy && (error as { code?: string }).code === NO_HEAD
-    this.fail(toFailure(isTunnel ? new ProxyUnreachable(noTunnel()) : error, url, this.proxy))
+    const late = (error as { code?: string }).code === NO_HEAD ? this.proxyTimeout() : undefined
+    this.fail(late ?? toFailure(error, url, this.proxy))
   }
 
   // Fields, so that they are made once. Bound instead of arrow functions: see lifetime/README.md.
@@ -434,10 +439,7 @@ export class HttpExchange
   }
 
   #abort(): void {
-    const { reason } = this.#signal
-    if (this.waitsForProxy && UpstreamFailure.is(reason) && reason.failure === 'timeout')
-      this.proxy!.failed(noTunnel().message)
-    this.#breakOff(reason)
+    this.#breakOff(this.#signal.reason)
   }
 
   /** Closes the connection with an error. Earlier chunks are delivered. */
@@ -483,7 +485,7 @@ class TextSink implements Sink<Uint8Array> {
   readonly #take: (text: string) => void
   readonly #scan = new JsonScan(JSON_LIMITS)
   readonly #chunks: Uint8Array[] = []
-  /** Undefined until the first byte decides. */
+  /** It is undefined until the first byte decides. */
   #isJson: boolean | undefined
   #bytes = 0
 

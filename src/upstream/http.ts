@@ -4,6 +4,7 @@ import { fetch, Headers, Response, type RequestInit } from 'undici'
 import { brokenAnswer, UpstreamFailure } from '../errors/errors.ts'
 import { CLASSES, toFailure, waitIn } from './failures.ts'
 import type { EgressRoute } from './egress.ts'
+import { abortScopeOf } from '../lifetime/scope.ts'
 import { Pools, PoolsDispatcher } from './pools.ts'
 
 interface HttpLimits {
@@ -48,6 +49,8 @@ function boundedFetch(pools: Pools, { timeoutMs, limitBytes }: HttpLimits) {
     input: string,
     { timeout: ms = timeoutMs, ...init }: RequestInit & { timeout?: number } = {},
   ): Promise<Response> => {
+    const scope = init.signal && abortScopeOf(init.signal)
+    if (scope) scope.usesHttp = true
     // ofetch ignores its own time-out where a signal is given. None is wanted for a stream of events.
     const late = ms === 0 ? [] : AbortSignal.timeout(ms)
     const signal = AbortSignal.any([init.signal ?? [], late].flat())

@@ -164,7 +164,7 @@ describe('a stream beside a call with hostile rules', () => {
     })().catch(() => {})
     await expect.poll(() => reads).toBeGreaterThan(3)
     const policy = { version: 1, bannedPatterns: PATTERNS }
-    const messages = [{ role: 'user', content: textOf(48_000) }]
+    const messages = [{ role: 'user', content: textOf(24_000) }]
     // Compiled before: only the search is measured.
     await g.ask(undefined, { policy })
     const before = reads

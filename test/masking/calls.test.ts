@@ -184,6 +184,19 @@ describe('a masked call', () => {
     expect(refused.json.error.message).toContain('(email)')
   })
 
+  it('is shown as a vendor would see it where a policy is tried', async () => {
+    const policy = { version: 1 as const }
+    const evaluate = async (more: object) => {
+      const body = { policy, ...more }
+      const answer = await t.ask('POST', '/admin/policies/evaluate', { key: 'admin-token', body })
+      return answer.json.data.masked
+    }
+    const input = `Write to ${MAIL} of code-7781`
+    expect(await evaluate({ input })).toMatch(/^Write to \[EMAIL_\d{4}\] of code-7781$/)
+    expect(await evaluate({ input, ask: true })).toMatch(/ of \[BADGE_ID_\d{4}\]$/)
+    expect(await evaluate({ output: input })).toBeNull()
+  })
+
   it('does not leave where a guard cannot look', async () => {
     fails = true
     const before = received.length

@@ -238,14 +238,17 @@ it('with discover, a server of the operator serves all that it names, at no pric
 })
 
 it('a server that is slow does not delay the start, and its models come later', async () => {
-  let isSlow = true
+  const { promise: told, resolve: goOn } = Promise.withResolvers<void>()
   const vendor = await startUpstream()
   onTestFinished(() => vendor.close())
-  vendor.answer(() => ({ ...named('qwen'), ...(isSlow && { pauseMs: 1000 }) }))
+  vendor.answer(async () => {
+    await told
+    return named('qwen')
+  })
   const provider = { use: 'vllm', options: { baseURL: `${vendor.url}/v1` } }
   const { list } = await gatewayOf('vllm', provider, { discover: true })
   expect(await list()).toEqual([])
-  isSlow = false
+  goOn()
   await eventually(async () => expect(await list()).toEqual(['vllm/qwen']))
 })
 

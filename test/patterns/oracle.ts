@@ -2,7 +2,7 @@
  * A slow reference implementation of all views: threads that remember where they began, one list for each view, one symbol
  * at a time. View `decoded` is computed from whole texts.
  */
-import { leetGroup } from '../../src/patterns/views/leet.ts'
+import { leetGroup } from '../../src/patterns/build.ts'
 import {
   fold,
   foldUnmarked,

@@ -3,6 +3,7 @@ import { ROUTES } from '../../src/gateway/routes.ts'
 import type { ParsedRequest } from '../../src/pipeline/pipeline.ts'
 import { dataUrl, pdfOf, pngOfPixels } from '../_documents.ts'
 import { createTestGateway, type AskOptions, type TestGateway } from '../_setup.ts'
+import { fakeProvider, paymentsOf } from '../payments/_provider.ts'
 import { wav } from '../endpoints/audio/_sounds.ts'
 
 /** What stages make of a call, and the file of the stage that makes each, once. */
@@ -87,6 +88,9 @@ const REQUESTS: Readonly<Record<string, readonly AskOptions[]>> = {
   'GET /v1/key/usage': [{}],
   'GET /v1/key/requests': [{}],
   'GET /v1/credits': [{}],
+  'POST /v1/key/checkout': [{ body: { usd: '10' } }],
+  'GET /v1/key/payments': [{}],
+  'GET /v1/key/payments/{reference}': [{}],
   'POST /v1/chat/completions': [
     { body: { model: 'mock/echo', messages } },
     { body: { model: 'mock/echo', messages, stream: true, session_id: 's' } },
@@ -139,6 +143,7 @@ describe('the fields of a call', () => {
 
   beforeAll(async () => {
     t = await createTestGateway({
+      ...paymentsOf(fakeProvider()),
       providers: { mock: { use: 'mock' } },
       models: {
         'mock/echo': price(
@@ -174,15 +179,23 @@ describe('the fields of a call', () => {
     await expect.poll(() => t.gateway.running.size).toBe(0)
     return String(headers['x-service-request-id'])
   }
+  /** The reference of an order of credit. */
+  const orderId = async (): Promise<string> => {
+    const { json } = await t.ask('POST', '/v1/key/checkout', { body: { usd: '10' } })
+    return json.data.reference
+  }
+  const idFor = (path: string) =>
+    path.includes('/requests/') ? chatId() : path.includes('/payments/') ? orderId() : 'mock/echo'
 
   it.each(ROUTES.map(({ method, path }) => [method, path] as const))(
     'are each written once, by their stage, before they are read: %s %s',
     async (method, path) => {
       const requests = REQUESTS[`${method} ${path}`]!
       for (const request of requests) {
-        const id = path.includes('/requests/') ? await chatId() : 'mock/echo'
+        const id = await idFor(path)
+        await expect.poll(() => t.gateway.running.size).toBe(0)
         log.length = 0
-        const { status, text } = await t.ask(method, path.replace('{id}', id), request)
+        const { status, text } = await t.ask(method, path.replace(/\{\w+\}/, id), request)
         expect(status, text).toBe(200)
         await expect.poll(() => t.gateway.running.size).toBe(0)
         expect(faultsIn(log)).toEqual([])

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { Server as ProxyServer } from 'proxy-chain'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { connectionText } from '../../src/errors/errors.ts'
 import { isBypass, NO_NETWORK, readNetwork } from '../../src/config/network.ts'
 import { loadConfig } from '../../src/config/config.ts'
 import { Egress, ProxyHealth, type EgressSettings } from '../../src/upstream/egress.ts'
@@ -341,7 +342,7 @@ describe.skipIf(!certificate)('where the only way out is a proxy with a password
     for (const [url, text] of [
       [
         proxy.bare,
-        `proxy 127.0.0.1:${proxy.port} refused the tunnel to vendor.test:${port} with status 407: it wants a name and password, as in http://name:password@127.0.0.1:${proxy.port}`,
+        `proxy 127.0.0.1:${proxy.port} refused the tunnel to vendor.test:${port} with status 407: it wants a name and password in egress.proxy or HTTPS_PROXY, as in http://name:password@127.0.0.1:${proxy.port}`,
       ],
       ['http://127.0.0.1:9', 'ECONNREFUSED 127.0.0.1:9: nothing listens there'],
     ] as const) {
@@ -396,14 +397,36 @@ function configOf(baseURL: string, egress: EgressSettings) {
 const gatewayTo = (baseURL: string, egress: EgressSettings) =>
   createTestGateway(configOf(baseURL, egress))
 
-test('a proxy that never opens a tunnel ends calls in ten seconds, is told of, and nobody pays', async () => {
+/** A proxy that takes connections and answers nothing. */
+async function silentProxy() {
   const sockets = new Set<Socket>()
   const silent = createTcpServer((socket) => void sockets.add(socket.on('error', () => {})))
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
   const { port } = silent.address() as AddressInfo
-  try {
-    await using own = await gatewayTo('https://vendor.test/v1', {
-      proxy: `http://127.0.0.1:${port}`,
+  return {
+    sockets,
+    port,
+    url: `http://127.0.0.1:${port}`,
+    cut() {
+      for (const socket of sockets) socket.destroy()
+    },
+    async [Symbol.asyncDispose]() {
+      this.cut()
+      await new Promise((resolve) => silent.close(resolve))
+    },
+  }
+}
+
+describe('a proxy that never opens a tunnel', () => {
+  const healthOf = ({ gateway: { runtime } }: TestGateway) =>
+    runtime.routing.healthOf(runtime.catalog.get('house/m')!.deployments[0]!).report().state
+
+  test('ends calls in ten seconds, is told of, and nobody pays', async () => {
+    await using proxy = await silentProxy()
+    const { sockets, port } = proxy
+    await using own = await createTestGateway({
+      ...configOf('https://vendor.test/v1', { proxy: proxy.url }),
+      routing: { attempts: 1 },
     })
     const before = await own.balance()
     const whole = ask(own)
@@ -419,17 +442,54 @@ test('a proxy that never opens a tunnel ends calls in ten seconds, is told of, a
     expect(await gone).toBe('AbortError')
     const { status, json } = await whole
     expect([status, json.error.message]).toEqual([502, 'The model provider could not be reached.'])
-    const model = own.gateway.runtime.catalog.get('house/m')!
-    expect(own.gateway.runtime.routing.healthOf(model.deployments[0]!).report().state).toBe(
-      'healthy',
-    )
+    expect(healthOf(own)).toBe('healthy')
     expect(own.logged.join('\n')).toContain(`UND_ERR_CONNECT_TIMEOUT 127.0.0.1:${port}`)
     await eventually(() => expect(own.gateway.running.size).toBe(0))
     expect(await own.balance()).toBe(before)
-  } finally {
-    for (const socket of sockets) socket.destroy()
-    await new Promise((resolve) => silent.close(resolve))
+    proxy.cut()
+  })
+
+  test('is blamed for streams that do not begin in their own time, not the deployment', async () => {
+    await using proxy = await silentProxy()
+    const config = configOf('https://vendor.test/v1', { proxy: proxy.url })
+    const house = { ...config.providers.house, firstPartTimeout: 0.2 }
+    await using own = await createTestGateway({
+      ...config,
+      providers: { house },
+      admin: { token: 'planted-token' },
+      routing: { attempts: 2 },
+    })
+    const messages = [{ role: 'user', content: 'hello' }]
+    const before = await own.balance()
+    const { status, json, headers } = await own.chat({ model: 'house/m', messages, stream: true })
+    expect([status, json.error.message]).toEqual([502, 'The model provider could not be reached.'])
+    expect(healthOf(own)).toBe('healthy')
+    const why = `UND_ERR_CONNECT_TIMEOUT 127.0.0.1:${proxy.port}: `
+    const [attempt] = own.logged.filter((line) => line.includes(why))
+    expect(attempt).toContain('was not asked')
+    await eventually(async () => {
+      const path = `/admin/requests/${String(headers['x-service-request-id'])}`
+      const { data } = (await own.ask('GET', path, { key: 'planted-token' })).json
+      expect(data.attempts.map(({ message }: { message: string }) => message)).toEqual([
+        expect.stringContaining(why),
+        expect.stringContaining(why),
+      ])
+    })
+    expect(await own.balance()).toBe(before)
+    proxy.cut()
+  })
+})
+
+test.each([401, 407])('a proxy that refuses with %s is told of with the setting', (status) => {
+  const failed = {
+    code: `PROXY_${status}`,
+    host: 'api.acme.com',
+    port: 443,
+    via: 'proxy.corp:3128',
   }
+  expect(connectionText(failed)).toBe(
+    `proxy proxy.corp:3128 refused the tunnel to api.acme.com:443 with status ${status}: it wants a name and password in egress.proxy or HTTPS_PROXY, as in http://name:password@proxy.corp:3128`,
+  )
 })
 
 const ask = (gateway: TestGateway) =>

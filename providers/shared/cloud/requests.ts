@@ -5,7 +5,7 @@ import { tryParse } from '../http.ts'
 
 /** What the sources of credentials ask with. */
 export interface LoginRequests {
-  /** Aborted when the time of the login is up. */
+  /** It is aborted when the time of the login is up. */
   readonly signal: AbortSignal
   /**
    * Sends a request.
@@ -26,7 +26,7 @@ export interface LoginRequest {
   readonly method?: string
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
-  /** Sent URL-encoded; absent members are left out. */
+  /** It is sent URL-encoded; absent members are left out. */
   readonly form?: Readonly<Record<string, string | undefined>>
   /** The time limit for services that are there or not, in place of that of the login. */
   readonly withinMs?: number

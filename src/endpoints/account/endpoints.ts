@@ -4,6 +4,7 @@ import { ruleOf } from '../../state/ledger/zone.ts'
 import type { Config } from '../../config/config.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
 import type { HolderKey } from '../../server/admin/resources/key.ts'
+import { simpleForm } from '../../server/admin/resources/limit.ts'
 import type { GetRoute } from './route.ts'
 
 export const key: GetRoute = {
@@ -23,7 +24,7 @@ export const key: GetRoute = {
       )
       return Math.min(...plain.map(({ value }) => Number(value)))
     }
-    const cap = key.spendCap
+    const cap = simpleForm(key).spendCap
     const data: HolderKey = {
       key_id: key.id,
       account_id: account.id,
@@ -52,7 +53,7 @@ export const credits: GetRoute = {
   authenticated: true,
   cacheControl: 'no-store',
   async answer({ admission, runtime }) {
-    const { id } = admission.account
+    const { id, creditLimit } = admission.account
     const { ledger } = runtime
     const [{ balance, paid }, [totals]] = await Promise.all([
       ledger.account(id),
@@ -63,6 +64,7 @@ export const credits: GetRoute = {
       data: {
         balance_usd: usdJson(balance),
         free_tier: !paid,
+        ...(creditLimit !== undefined && { credit_limit_usd: usdJson(parsePico(creditLimit)) }),
         // The same in the words of OpenRouter's clients.
         total_credits: usdJson(balance + used),
         total_usage: usdJson(used),

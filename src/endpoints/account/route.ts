@@ -1,7 +1,8 @@
-/** GET routes: no body, and an answer that the gateway gives itself. */
+/** Routes without a model: the gateway gives their answers itself. */
 import { hash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip, zstdCompress } from 'node:zlib'
+import type { Check } from '../../errors/checks.ts'
 import { toErrorBody } from '../../errors/errors.ts'
 import type { Call, Stage, WireFormat } from '../../pipeline/pipeline.ts'
 import { feedOf } from '../../stream/flow.ts'
@@ -9,6 +10,8 @@ import { WholeWriter, type WholeBody } from '../shared/write.ts'
 import type { Incoming } from '../../pipeline/http.ts'
 
 export interface GetRoute {
+  /** The form of its body, which makes it a POST route. The answer reads it. */
+  readonly body?: Check
   /** The path, with `{name}` at its end where the rest, slashes included, is an argument. */
   readonly path: string
   readonly authenticated: boolean
@@ -22,10 +25,16 @@ export interface GetRoute {
 
 type Answer = string | PublicDocument
 
-export function formatOf({ path, cacheControl, vary }: GetRoute): WireFormat<never, WholeBody> {
+export function formatOf({
+  path,
+  body,
+  cacheControl,
+  vary,
+}: GetRoute): WireFormat<never, WholeBody> {
   return {
     path,
-    read: () => Promise.reject(new Error(`${path} takes no body`)),
+    ...(body && { body }),
+    read: () => Promise.reject(new Error(`the answer of ${path} reads its body`)),
     write(call, out, done) {
       call.headers['cache-control'] =
         typeof cacheControl === 'string' ? cacheControl : cacheControl(call.incoming)

@@ -1,11 +1,11 @@
 /** `GET /v1/key/usage` and `/v1/key/requests`: the usage of a key for its holder, and the calls behind it. */
 import { NotFound } from '../../errors/errors.ts'
-import { checkParameters, readLimit } from '../../errors/query.ts'
+import { checkParameters, readLimit, wrongQuery } from '../../errors/query.ts'
 import { parsePico, usdJson } from '../../money/money.ts'
 import { readEnd, readLogId, readStatus, requestId } from '../../observe/log/query.ts'
 import { endedCall, type KnownCall } from '../../observe/record.ts'
 import { callOfCharge } from '../../observe/usage/charge.ts'
-import { readUsageQuery } from '../../observe/usage/parse.ts'
+import { inZones, readUsageQuery } from '../../observe/usage/parse.ts'
 import { usageBody } from '../../observe/usage/view.ts'
 import type { Call, Runtime } from '../../pipeline/pipeline.ts'
 import { billView } from '../../server/admin/resources/bill.ts'
@@ -31,13 +31,18 @@ export interface Holder {
 
 /** Usage of some keys: as the admin API has it, without deployments and other keys. @throws InvalidRequest, NotFound, Unavailable */
 export async function usageOf(
-  { config, usage }: Runtime,
+  { accounts, config, usage }: Runtime,
   { account, keys }: Holder,
   parameters: URLSearchParams,
   now: number,
+  groups = HOLDER_GROUPS,
 ): Promise<Body> {
   if (!config.log.holders || !usage) throw notHere()
-  const question = readUsageQuery(parameters, HOLDER_GROUPS, now)
+  const asked = readUsageQuery(parameters, groups, now)
+  const owner = await accounts.account(account)
+  const zones = new Set([owner?.timeZone ?? config.defaults.timeZone])
+  const { query: question, zone } = inZones(asked, parameters, zones)
+  if (question.metric === 'margin_usd') throw wrongQuery('metric', 'another metric')
   const query = { ...question, filters: { ...question.filters, key: keys } }
   const { result, checked, since } = await usage.ask('usage', {
     accounts: [account],
@@ -47,11 +52,12 @@ export async function usageOf(
   const differences = checked.differences.filter(({ key }) => keys.includes(key!))
   const agrees = differences.length === 0 && checked.agrees === false ? true : checked.agrees
   return {
-    ...usageBody(query, {
-      result: result[0]!,
-      checked: { ...checked, differences, agrees },
-      since,
-    }),
+    ...usageBody(
+      query,
+      { result: result[0]!, checked: { ...checked, differences, agrees }, since },
+      zone,
+      false,
+    ),
   }
 }
 
@@ -77,7 +83,7 @@ export async function requestsOf(
     limit: readLimit(query.get('limit')),
   })
   return {
-    data: page.calls.map(viewOf),
+    data: page.calls.map(holderCall),
     next: page.next === undefined ? null : requestId(page.next),
     searched_to: page.searchedTo === undefined ? null : new Date(page.searchedTo).toISOString(),
   }
@@ -96,10 +102,12 @@ export async function requestOf(
   const known = logged ?? (charge && callOfCharge(charge))
   if (!known || !keys.includes(known.key_id!) || known.account_id !== account) throw noRequest(id)
   const explained = charge && (await prices.explain(charge.row))
-  const { vendor: _, ...bill } = explained ? billView(explained) : { vendor: undefined }
+  const { vendor: _, ...bill } = explained
+    ? billView(explained, charge.refund)
+    : { vendor: undefined }
   const missing = charge ? 'prices' : 'folded'
   const shown = { bill: explained ? bill : null, ...(!explained && { bill_missing: missing }) }
-  return { data: { ...viewOf(known), ...shown } }
+  return { data: { ...holderCall(known), ...shown } }
 }
 
 const PRIVATE = { authenticated: true, cacheControl: 'no-store' }
@@ -151,7 +159,8 @@ function notHere(): NotFound {
   return new NotFound('unknown_url', 'There is no such route.')
 }
 
-function viewOf(call: KnownCall): HolderCall {
+/** A call as the holder of its key sees it. */
+export function holderCall(call: KnownCall): HolderCall {
   const ended = endedCall(call)
   const { id, at, endpoint, model, status, code, outcome, stream, usage, cost_usd, times, tag } =
     ended

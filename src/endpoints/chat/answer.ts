@@ -116,10 +116,10 @@ export interface Envelope extends AnswerHead {
   readonly logprobs: boolean
   /** The client sent `functions`: its answer has `function_call`. */
   readonly legacyFunctions: boolean
-  /** False: reasoning is left out. */
+  /** If it is false, reasoning is left out. */
   readonly reasoning: boolean
   readonly newCallId: () => string
-  /** Called with the tokens written so far, by estimate. Absent where no hold grows. */
+  /** It is called with the tokens written so far, by estimate. Absent where no hold grows. */
   readonly grow?: ((tokens: number) => void) | undefined
 }
 
@@ -346,7 +346,7 @@ function hasContent({ choices, usage, endOfStream }: ChatChunk): boolean {
 }
 
 interface ToolCall {
-  /** Counted when its first part goes out. */
+  /** It is counted when its first part goes out. */
   index: number | undefined
   readonly id: string
   readonly type: 'function' | 'custom'

@@ -124,7 +124,7 @@ export interface AnswerHead {
 
 /** A chunk of the normal form. The last one of an answer has a receipt. */
 export interface AnswerChunk extends ChatChunk {
-  /** Absent where a vendor speaks the client's own form. */
+  /** It is absent where a vendor speaks the client's own form. */
   head?: AnswerHead
   receipt?: Receipt
 }

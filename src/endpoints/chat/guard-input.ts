@@ -203,7 +203,7 @@ function textOf(content: ChatMessage['content']): string {
   return text
 }
 
-/** Made once: few calls have more messages. */
+/** It is made once: few calls have more messages. */
 const places = Array.from({ length: 64 }, (_, index) => `messages[${index}]`)
 
 function placeOf(index: number): string {

@@ -185,7 +185,7 @@ class ChatCodec implements OutputCodec<AnswerChunk> {
     return pieces
   }
 
-  /** Undefined for text that returns to an earlier block: guards would read it in another order than it is shown. */
+  /** It is undefined for text that returns to an earlier block: guards would read it in another order than it is shown. */
   #reasoning(
     choice: number,
     entry: ReasoningDetail,

@@ -14,7 +14,7 @@ export interface StoredChat {
 /** Ends of choices with which an answer is whole and well. */
 const WHOLE: ReadonlySet<unknown> = new Set(['stop', 'length', 'tool_calls'])
 
-/** Undefined for an answer that is not whole and well. */
+/** It is undefined for an answer that is not whole and well. */
 export function pack(parts: readonly AnswerChunk[], streamed: boolean): StoredChat | undefined {
   const ends = parts.flatMap(({ choices }) => choices.map((one) => one.finish_reason ?? []).flat())
   if (ends.length === 0 || !ends.every((end) => WHOLE.has(end))) return undefined

@@ -270,7 +270,7 @@ function usageOf({ characters, bytes }: Spoken, usage: Usage | undefined): Usage
 
 /** The state of one answer. Its sound comes in the format that the client asked for. */
 export class SpeechAnswer implements ProviderAnswer<SpeechPart> {
-  /** Set by {@link open}. */
+  /** It is set by {@link open}. */
   steps: readonly ChainStep[] = []
   readonly chargeAtFirstPart = true
   readonly #format: Format

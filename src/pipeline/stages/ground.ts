@@ -92,7 +92,7 @@ function costsTooMuch(
   return !held!.billed && searchPrice(search.engineFor(wanted).prices) > 0n
 }
 
-/** Undefined when the search failed and the operator ignores that. */
+/** It is undefined when the search failed and the operator ignores that. */
 async function find(call: Call, search: Search, wanted: SearchRequest) {
   const scope = call.abortScope()
   const { metrics } = call.runtime

@@ -1,4 +1,5 @@
 /** The guard stage: the texts of input and answer that guards see, their order, and the consequences. */
+import { compilePrices } from '../../money/prices.ts'
 import { PolicyViolation, Unavailable } from '../../errors/errors.ts'
 import { sidesRead, type GuardAdapter, type InputTexts } from '../../guard/adapter.ts'
 import { Decision } from '../../guard/decision.ts'
@@ -33,9 +34,9 @@ const TURN_TAIL = 800
 interface RunnerGroup {
   readonly patterns: readonly PatternAssignment[]
   readonly runners: readonly GuardRunner[]
-  /** False for guards that only monitor. */
+  /** It is false for guards that only monitor. */
   readonly enforced: boolean
-  /** Aborted with the call, and by {@link end}. */
+  /** It is aborted with the call, and by {@link end}. */
   readonly signal?: AbortSignal
   /** Ends the group: its answers do not matter any more. Idempotent. */
   readonly end: () => void
@@ -141,8 +142,10 @@ export class GuardRunners {
       ask: (question) => runtime.internalChat(caller, question),
       book(line, cost) {
         // The operator pays for what comes after the bill was made.
-        const charged = payer === 'account' && answer.priced === undefined
-        if (charged) answer.meter.push(line)
+        const isOpen = answer.priced === undefined
+        const charged = payer === 'account' && isOpen
+        // What the operator pays is on the row too, at no price: its vendor is paid all the same.
+        if (isOpen) answer.meter.push(charged ? line : { ...line, prices: UNPRICED })
         if (charged && line.usage.estimated) answer.flags.add('estimated')
         runtime.metrics.guard.spent(charged ? payer : 'operator', cost)
       },
@@ -150,6 +153,8 @@ export class GuardRunners {
     }
   }
 }
+
+const UNPRICED = compilePrices({})
 
 /** The text of the current user turn, at most its head and its tail. */
 function userTurnIn({ items }: InputTexts): string {

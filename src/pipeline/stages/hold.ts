@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks'
+import type { Account } from '../../accounts/stored.ts'
 import { tierRefusal } from '../../models/allowlist.ts'
 import { Forbidden, PaymentRequired, TooManyRequests, Unavailable } from '../../errors/errors.ts'
 import type {
@@ -345,7 +346,7 @@ function refusalOf(call: Call, refused: Exclude<HoldResult, HoldGranted>): Error
     case 'credits':
       admission.limit = 'balance'
       call.headers['x-service-limit'] = 'balance'
-      return new PaymentRequired('The balance of this account is used up. Add credits to go on.')
+      return new PaymentRequired(creditsRefusal(admission.account))
     case 'limit':
       return limitRefusal(call, refused, zone)
     case 'held':
@@ -356,6 +357,14 @@ function refusalOf(call: Call, refused: Exclude<HoldResult, HoldGranted>): Error
         'The gateway was paused while it admitted this request. Send it again.',
       )
   }
+}
+
+function creditsRefusal({ creditLimit }: Account): string {
+  const used =
+    creditLimit === undefined
+      ? 'The balance of this account is'
+      : 'The balance and the credit limit of this account are'
+  return `${used} used up. Add credits to go on.`
 }
 
 function limitRefusal(

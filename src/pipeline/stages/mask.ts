@@ -1,8 +1,8 @@
 import { PolicyViolation, Unavailable } from '../../errors/errors.ts'
 import type { GuardInstance } from '../../guard/plan.ts'
-import { GuardFault, GuardRunner, toFault } from '../../guard/runner.ts'
-import type { Locate, Masking } from '../../masking/masking.ts'
-import type { GuardContext, Span } from '../../plugin.ts'
+import { GuardFault, GuardRunner } from '../../guard/runner.ts'
+import { type Locate, type Masking, locateBy } from '../../masking/masking.ts'
+import type { GuardContext } from '../../plugin.ts'
 import type { Call, Stage } from '../pipeline.ts'
 
 const UNAVAILABLE =
@@ -28,23 +28,24 @@ export const mask: Stage = {
 
 async function maskRequest(call: Call, guards: readonly GuardInstance[]): Promise<void> {
   const { request, target, endpoint, admission, runtime } = call
-  const [{ makeMasking }, numberOf] = await Promise.all([
+  const [{ makeMasking, numberBy }, labelOf] = await Promise.all([
     import('../../masking/masking.ts'),
     runtime.labels.open(),
     ...guards.map((one) => one.load?.()),
   ])
   const scope = call.abortScope()
   try {
-    const locate = locateBy(guards.map((one) => locatorOf(call, one, scope.signal)))
+    const locate = locateBy(guards.map((one) => runnerOf(call, one, scope.signal)))
     if (!endpoint.mask) return await refuseFound(call, locate)
     const unreadable = endpoint.guard?.unreadable?.(request.input)
     if (unreadable) throw unreadable
     const texts = await endpoint.mask()
-    const number = (folded: string) => {
-      return Number.parseInt(numberOf(admission.account.id, `mask\0${folded}`).slice(0, 8), 16)
-    }
     const map = (change: Parameters<typeof texts.map>[1]) => texts.map(request.input, change)
-    const { masking, input } = await makeMasking(map, locate, number)
+    const { masking, input } = await makeMasking(
+      map,
+      locate,
+      numberBy(labelOf, admission.account.id),
+    )
     call.throwIfAborted()
     const { count } = masking
     const labels = request.labels && maskedLabels(masking, request.labels, admission.key.tag)
@@ -104,25 +105,7 @@ function maskedLabels(
   }
 }
 
-/** All ranges that guards find, those that overlap as one. */
-function locateBy(locators: readonly Locate[]): Locate {
-  const [only] = locators
-  if (locators.length === 1) return only!
-  return async (text) => joined((await Promise.all(locators.map((one) => one(text)))).flat())
-}
-
-function joined(spans: readonly Span[]): readonly Span[] {
-  const all: Span[] = []
-  for (const span of spans.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
-    const last = all.at(-1)
-    if (!last || span.start >= last.end) all.push(span)
-    else if (span.end > last.end) all[all.length - 1] = { ...last, end: span.end }
-  }
-  return all
-}
-
-/** Asks one guard. @throws GuardFault where it fails, and for ranges that are none */
-function locatorOf(call: Call, instance: GuardInstance, signal: AbortSignal): Locate {
+function runnerOf(call: Call, instance: GuardInstance, signal: AbortSignal): GuardRunner {
   const { runtime, admission, target, endpoint, id } = call
   const { input, output } = runtime.config.guards.deadlines
   const { name, guard } = instance
@@ -140,7 +123,7 @@ function locatorOf(call: Call, instance: GuardInstance, signal: AbortSignal): Lo
       signal: own,
       deadline,
     })
-  const runner = new GuardRunner({
+  return new GuardRunner({
     name,
     guard,
     origin: 'key',
@@ -154,28 +137,4 @@ function locatorOf(call: Call, instance: GuardInstance, signal: AbortSignal): Lo
     signal,
     contextOf,
   })
-  return async (text) => {
-    try {
-      const ask = (context: GuardContext) => guard.locate!(text, context)
-      const spans = runner.local
-        ? await runner.inTime('input', runner.work(ask))
-        : await runner.ask('input', async (context) => ask(context))
-      return checked(spans, text.length)
-    } catch (error) {
-      throw toFault(error)
-    }
-  }
-}
-
-/** @throws GuardFault for an answer that is no list of ranges of the text, ascending and apart */
-function checked(spans: unknown, length: number): readonly Span[] {
-  let end = 0
-  const isRange = (span: Partial<Span> | null): boolean => {
-    if (!Number.isInteger(span?.start) || !Number.isInteger(span?.end)) return false
-    const isNext = span!.start! >= end && span!.end! > span!.start! && span!.end! <= length
-    end = span!.end!
-    return isNext
-  }
-  if (Array.isArray(spans) && spans.every(isRange)) return spans as readonly Span[]
-  throw new GuardFault('invalid', 'the guard answered with ranges that are not those of the text')
 }

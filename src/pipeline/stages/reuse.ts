@@ -120,6 +120,7 @@ class Reuse implements Feed<unknown>, Producer {
   /** Whether other calls may wait for this one. */
   #flies = false
   #sink!: Sink<unknown>
+  readonly isBilled = true
   #inner: Producer | undefined
   #paused = false
   #closed = false

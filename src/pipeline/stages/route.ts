@@ -152,6 +152,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   readonly #call: Call
   /** Whether the answer is read on after the client has left, to learn the usage. */
   readonly #drains: boolean
+  readonly isBilled = true
   /** The receiver of the parts. */
   #sink!: Sink<unknown>
   /** Whether the sink has no room. */
@@ -162,14 +163,14 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   #finished = false
   #metered = false
   #closed = false
-  /** Set while closing takes time. */
+  /** It is set while closing takes time. */
   #closing: Promise<void> | undefined
   /** Ends {@link #closing}; set while the answer is read on without a client. */
   #drained: (() => void) | undefined
   #answer: ProviderAnswer | undefined
   /** The assessment of its usage; undefined while it may grow. */
   #assessment: Assessment | undefined
-  /** Set while an answer comes in parts. */
+  /** It is set while an answer comes in parts. */
   #watch: StallWatch | undefined
   /** The source of the parts of the current attempt. */
   #chain: Chain | undefined
@@ -237,11 +238,10 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   close(): void | Promise<void> {
     if (this.#closed) return this.#closing
     this.#closed = true
-    const reads =
-      this.#drains &&
-      this.#isAsked &&
-      !this.#metered &&
-      this.#call.aborted instanceof ClientDisconnected
+    const { aborted } = this.#call
+    // A client has left, or a step has stopped the answer, as a guard does.
+    const isStopped = aborted === undefined || aborted instanceof ClientDisconnected
+    const reads = this.#drains && this.#isAsked && !this.#metered && !this.#finished && isStopped
     if (!reads) return this.#release()
     this.#closing = this.#drain().then(() => this.#release())
     return this.#closing
@@ -254,9 +254,9 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     this.#say('give_up')
     if (this.#drained) return this.#drained()
     if (this.#closed) return
-    const closing = this.close()
-    if (closing) void closing.then(() => this.#sink.fail(failure))
-    else this.#sink.fail(failure)
+    this.#closed = true
+    this.#release()
+    this.#sink.fail(failure)
   }
 
   #release(): void {
@@ -686,9 +686,11 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     const call = this.#call
     if (!call.request.stream || call.endpoint.slowStart) return undefined
     const { firstPartTimeout } = call.runtime.config.providers[provider]!
-    return call.timeout((limits?.firstPartTimeout ?? firstPartTimeout) * 1000, () =>
-      attempt.abort(new UpstreamFailure('timeout', 'The model provider did not answer in time.')),
-    )
+    return call.timeout((limits?.firstPartTimeout ?? firstPartTimeout) * 1000, () => {
+      const late = () =>
+        new UpstreamFailure('timeout', 'The model provider did not answer in time.')
+      attempt.abort(attempt.sent?.proxyTimeout() ?? late())
+    })
   }
 
   /** @throws when the call is aborted meanwhile */
@@ -733,7 +735,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     if (failed) logFailure(this.#call, failed, next)
   }
 
-  /** Reads on after the client has left, to the vendor's report. What bounds a client that stays bounds this as well. */
+  /** Reads on to the vendor's report, for no client. What bounds a client that stays bounds this as well. */
   async #drain(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#drained = resolve
@@ -812,28 +814,30 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   /** An error as the client gets it. */
   #failureOf(error: unknown): unknown {
     // Without a deployment no vendor was asked.
-    return this.#deployment ? failureOf(this.#call, this.#deployment.provider, error) : error
+    if (!this.#deployment) return error
+    const isSent = this.#attempt?.sent !== undefined || this.#attempt?.usesHttp
+    return failureOf(this.#call, this.#deployment.provider, error, isSent)
   }
 }
 
 /** The receiver of the parts of one attempt. */
 interface PartsOwner {
-  /** Called with the first parts. @param complete they are all. @throws an error that makes the attempt fail */
+  /** It is called with the first parts. @param complete they are all. @throws an error that makes the attempt fail */
   begin(first: readonly unknown[], complete: boolean): void
   push(part: unknown): void
   batchEnd(): boolean
   /** @throws an error that makes the answer fail */
   end(): void
-  /** Called when the attempt has failed before its first parts. */
+  /** It is called when the attempt has failed before its first parts. */
   refuse(error: unknown): void
-  /** Called when the answer has failed on the way. */
+  /** It is called when the answer has failed on the way. */
   fail(error: unknown): void
 }
 
 /** Retains the parts of an attempt until they are all that came together: what fails by then is left to another deployment. */
 class AttemptParts implements Sink<unknown> {
   readonly #owner: PartsOwner
-  /** Undefined once they were passed. */
+  /** They are undefined once they were passed. */
   #first: unknown[] | undefined = []
 
   constructor(owner: PartsOwner) {

@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks'
 import type { Timeout } from '../../lifetime/scope.ts'
 import { InternalError, ShuttingDown, type GatewayError } from '../../errors/errors.ts'
-import { SETTLE_MS, unbookedLine } from '../../state/ledger/deferred.ts'
+import { SETTLE_MS, unbookedLine } from '../../state/ledger/unconfirmed.ts'
 import type { Settled, Settlement } from '../../state/ledger/ledger.ts'
 import {
   isOfModel,
@@ -9,7 +9,6 @@ import {
   priceUsage,
   vendorCostOf,
   type Bill,
-  type Pico,
   type UsageLine,
 } from '../../money/money.ts'
 import { tierOf, versionOf, type Prices } from '../../money/prices.ts'
@@ -40,7 +39,6 @@ class CallCharge implements Charge {
   #receipt: Receipt | undefined
   #charged: Settlement['usage']['charged']
   #because: Settlement['usage']['because']
-  #vendor: Pico | undefined
   /** The error that the client gets in place of an answer, or of its end. */
   #error: GatewayError | undefined
   #booking: Promise<void> | undefined
@@ -59,7 +57,7 @@ class CallCharge implements Charge {
     const isOurs = error !== undefined && isGatewaysFault(call, error)
     const billed = admission.held!.billed && !isOurs
     const sum = billed ? priceUsage(answer.meter) : NO_COST
-    this.#vendor = vendorCostOf(answer.meter, billed ? sum : undefined)
+    answer.vendor = vendorCostOf(answer.meter, billed ? sum : undefined)
     if (isOurs && admission.held!.billed) countUnbilled(call, priceUsage(answer.meter))
     this.#bill = answer.priced = boundedOf(call, sum)
     this.#charged = billed ? (this.#bill === sum ? undefined : 'most') : 'nothing'
@@ -126,7 +124,7 @@ class CallCharge implements Charge {
     const { id: request, path, admission, target, answer } = call
     const { account } = admission
     const { counted } = admission.held!
-    const { deployment, meter, flags, reported } = answer
+    const { deployment, meter, flags, reported, vendor } = answer
     const violated = this.#error?.code === 'policy_violation'
     return {
       ...leaseOf(request, admission),
@@ -152,7 +150,7 @@ class CallCharge implements Charge {
         ...(this.#charged && { charged: this.#charged }),
         ...(this.#because && { because: this.#because }),
         ...(account.priceList !== undefined && { list: account.priceList }),
-        ...(this.#vendor !== undefined && { vendor: String(this.#vendor) }),
+        ...(vendor !== undefined && { vendor: String(vendor) }),
         ...(flags.size > 0 && { flags: [...flags] }),
         ...(reported && { reported }),
       },

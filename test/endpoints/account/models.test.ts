@@ -4,7 +4,8 @@ import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib'
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import { freePorts, hasNginx, NO_NGINX, startNginx } from '../../_nginx.ts'
+import { hasNginx, NO_NGINX, startNginx } from '../../_nginx.ts'
+import { freePort } from '../../_ports.ts'
 import { createTestGateway, MOCK_CONFIG, send, type TestGateway } from '../../_setup.ts'
 
 const chat = { pricing: { prompt: '0.000001', completion: '0.000002' } }
@@ -216,7 +217,7 @@ it('the SDK of Anthropic reads the list', async () => {
 
 it('three keys and a caller without one get their own lists through a shared cache', async (context) => {
   if (!hasNginx) context.skip(NO_NGINX)
-  const [port] = await freePorts(1)
+  const port = await freePort()
   const nginx = await startNginx(
     port!,
     `location / { proxy_pass ${t.url}; proxy_cache shared; proxy_buffering on; add_header X-Cache $upstream_cache_status; }`,

@@ -2,6 +2,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { formatPico, parsePico } from '../../../src/money/money.ts'
+import { gated } from '../../_plugin.ts'
 import { MOCK_CONFIG, createTestGateway, eventsOf, hello, type TestGateway } from '../../_setup.ts'
 
 const schema = (name: string) =>
@@ -542,12 +543,10 @@ describe('how often', () => {
   })
 
   it('at once: as many as the key may, and the slot is free when the answer has been read', async () => {
-    await using slow = await createTestGateway({
-      ...MOCK_CONFIG,
-      models: { 'mock/slow': scripted({ reply: 'a b c d', paceMs: 60 }) },
-    })
+    const { promise: told, resolve: goOn } = Promise.withResolvers<void>()
+    await using slow = await createTestGateway({ ...MOCK_CONFIG, providers: gated(told) })
     const { secret } = await slow.newKey({ concurrency: 2 })
-    const body = { ...hello, model: 'mock/slow', stream: true }
+    const body = { ...hello, stream: true }
     const running = [slow.chat(body, { key: secret }), slow.chat(body, { key: secret })]
     await expect.poll(() => slow.gateway.running.size).toBe(2)
     const refused = await slow.chat(body, { key: secret })
@@ -557,6 +556,7 @@ describe('how often', () => {
     const ms = Number(refused.headers['retry-after-ms'])
     expect(ms).toBeGreaterThanOrEqual(500)
     expect(ms).toBeLessThanOrEqual(1500)
+    goOn()
     await Promise.all(running)
     expect((await slow.chat(body, { key: secret })).status).toBe(200)
   })

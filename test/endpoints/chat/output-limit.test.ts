@@ -65,6 +65,23 @@ async function streamed(n: number, ...chunks: object[]) {
 }
 
 describe('a stream past the ceiling', () => {
+  it('has no chunk without text where what came before fills it', async () => {
+    g.vendor.answer(
+      events(says(0, 'x'.repeat(MOST)), says(0, LONG), ends(0), { choices: [], usage }),
+    )
+    const payloads = eventsOf((await g.ask(POLICY, { stream: true })).text)
+    const chunks = payloads.filter(({ choices }) => choices?.length > 0)
+    const told = chunks.map(({ choices: [{ delta, finish_reason }] }) => [
+      delta.content?.length,
+      finish_reason,
+    ])
+    expect(told).toEqual([
+      [0, null],
+      [MOST, null],
+      [undefined, 'length'],
+    ])
+  })
+
   it.each([1, 3])('ends every choice with length (n = %i)', async (n) => {
     const { choices, usage } = await streamed(n, says(0, 'Hello. '), says(0, LONG))
     expect(choices).toHaveLength(n)

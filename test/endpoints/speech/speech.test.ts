@@ -32,7 +32,7 @@ beforeAll(async () => {
       samples: {
         use: 'elevenlabs',
         options: { apiKey: 'secret', baseURL: vendor.url },
-        firstPartTimeout: 0.3,
+        firstPartTimeout: 1,
       },
     },
     models: {
@@ -182,7 +182,7 @@ describe('speech', () => {
   it('is made of samples as long as these come', async () => {
     // Longer, all together, than the beginning of a stream may take.
     const piece = Buffer.alloc(4800)
-    vendor.answer({ ...sound(piece), pieces: [piece, piece, piece, piece], pauseMs: 200 })
+    vendor.answer({ ...sound(piece), pieces: [piece, piece, piece, piece], pauseMs: 400 })
     const response = await say({ model: 'acme/samples', response_format: 'wav' })
     expect(Buffer.from(await response.arrayBuffer()).readUInt32LE(40)).toBe(4 * piece.length)
   })
@@ -229,7 +229,7 @@ describe('speech as events', () => {
 
   it('tells the cost in the head, however late the first sound is', async () => {
     const piece = Buffer.alloc(4800)
-    vendor.answer({ ...sound(piece), pieces: [piece, piece, piece, piece, piece], pauseMs: 200 })
+    vendor.answer({ ...sound(piece), pieces: [piece, piece, piece, piece, piece], pauseMs: 400 })
     const asked = { model: 'acme/samples', response_format: 'wav', stream_format: 'sse' }
     const response = await say(asked)
     expect(response.headers.get('x-service-cost')).toBe('0.00009')

@@ -1,7 +1,6 @@
 /** Requests that a client repeats with one `Idempotency-Key`. */
 import OpenAI from 'openai'
 import { readdirSync, readFileSync } from 'node:fs'
-import { request } from 'node:http'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { UserConfig } from '../../../src/config/config.ts'
@@ -10,78 +9,16 @@ import {
   createTestGateway,
   hello,
   MOCK_CONFIG,
-  send,
   type Answer,
   type TestGateway,
 } from '../../_setup.ts'
 import { folder } from '../../_folder.ts'
-import { forkGateway } from '../../_forked.ts'
-import { needRedis, sharedServer } from '../../state/redis/_engine.ts'
+import { gated } from '../../_plugin.ts'
+import { askAndLeave, at, body, CHAT, CONFIG, started, WORD } from './_claims.ts'
 
-const WORD = 'marmot'
-const echo = MOCK_CONFIG.models['mock/echo']
-const scripted = (options: Record<string, unknown>) => ({
-  ...echo,
-  deployments: [{ provider: 'mock', model: 'echo', options }],
-})
-const CONFIG = {
-  ...MOCK_CONFIG,
-  models: {
-    ...MOCK_CONFIG.models,
-    'mock/says': scripted({ reply: `The ${WORD} sleeps.` }),
-    'mock/slow': scripted({ reply: `The ${WORD} sleeps for a long time.`, paceMs: 100 }),
-    'mock/breaks': scripted({ reply: 'One two', error: { class: 'upstream_error', after: 2 } }),
-    'mock/speech': {
-      modality: 'speech',
-      pricing: { character: '0.00001' },
-      deployments: [{ provider: 'mock', model: 'speech' }],
-    },
-    'mock/image': {
-      modality: 'image',
-      pricing: { image: '0.01' },
-      capabilities: ['REFERENCES'],
-      deployments: [{ provider: 'mock', model: 'image' }],
-    },
-  },
-} as UserConfig
-
-async function started(config: UserConfig = CONFIG): Promise<TestGateway> {
-  const gateway = await createTestGateway(config)
-  onTestFinished(() => gateway.close())
-  return gateway
-}
-
-const CHAT = '/v1/chat/completions'
-const body = { ...hello, model: 'mock/says' }
-const at = (url: string, key: string, name: string, asked: object = body, path = CHAT) =>
-  send(url + path, 'POST', JSON.stringify(asked), {
-    authorization: `Bearer ${key}`,
-    'content-type': 'application/json',
-    'idempotency-key': name,
-  })
 const asker = (t: TestGateway) => (name: string, asked?: object, path?: string) =>
   at(t.url, t.key.secret, name, asked, path)
 const idOf = ({ headers }: Answer) => headers['x-service-request-id']
-
-/** Sends a streamed request, and leaves when its answer has begun. */
-async function askAndLeave(url: string, key: string, name: string, asked: object): Promise<void> {
-  const sent = request(url + CHAT, {
-    method: 'POST',
-    agent: false,
-    headers: {
-      authorization: `Bearer ${key}`,
-      'content-type': 'application/json',
-      'idempotency-key': name,
-    },
-  })
-  await new Promise<void>((resolve, reject) => {
-    sent.on('response', (response) => response.once('data', () => resolve()))
-    sent.on('error', reject)
-    sent.end(JSON.stringify({ ...asked, stream: true }))
-  })
-  sent.on('error', () => {})
-  sent.destroy()
-}
 
 describe('a repeated request', () => {
   const question = [{ role: 'user', content: 'Hi' }]
@@ -176,15 +113,17 @@ describe('what is refused', () => {
   })
 
   it('is a request that runs, until it has ended', async () => {
-    const t = await started()
-    const first = asker(t)('a', { ...body, model: 'mock/slow' })
+    const gate = Promise.withResolvers<void>()
+    const t = await started({ ...MOCK_CONFIG, providers: gated(gate.promise) })
+    const first = asker(t)('a', hello)
     await expect.poll(() => t.gateway.running.size).toBe(1)
-    const early = await asker(t)('a', { ...body, model: 'mock/slow' })
+    const early = await asker(t)('a', hello)
     expect([early.status, early.json.error.code]).toEqual([409, 'idempotency_in_progress'])
     expect(early.headers['retry-after']).toBe('2')
-    expect((await asker(t)('a', { ...body, model: 'mock/slow' })).status).toBe(409)
+    expect((await asker(t)('a', hello)).status).toBe(409)
+    gate.resolve()
     const { text } = await first
-    expect((await asker(t)('a', { ...body, model: 'mock/slow' })).text).toBe(text)
+    expect((await asker(t)('a', hello)).text).toBe(text)
   })
 
   it('is an answer that is too large to keep', async () => {
@@ -276,63 +215,5 @@ describe('an answer', () => {
     onTestFinished(() => second.close())
     const again = await at(second.url, secret, 'a')
     expect([again.headers['idempotent-replayed'], again.text]).toEqual(['true', answer.text])
-  })
-
-  it('is asked for anew where its gateway was killed, on the same folder', async () => {
-    const path = await folder({})
-    const config: UserConfig = { ...CONFIG, state: { driver: 'file', path } }
-    await using killed = await forkGateway(config)
-    const asked = { ...body, model: 'mock/slow', stream: true }
-    await askAndLeave(killed.url, killed.key, 'a', asked)
-    await killed.kill()
-    const next = await createGatewayBeside(config)
-    onTestFinished(() => next.close())
-    const answer = await at(next.url, killed.key, 'a', asked)
-    expect([answer.status, answer.headers['idempotent-replayed']]).toEqual([200, undefined])
-    expect((await at(next.url, killed.key, 'a', asked)).text).toBe(answer.text)
-  })
-})
-
-describe('on one Redis', () => {
-  needRedis()
-
-  it('is charged once over two gateways and a kill, and no word of it is in a dump', async () => {
-    const server = await sharedServer()
-    const [own, others] = [await folder({}), await folder({})]
-    const config = (outbox: string): UserConfig => ({
-      ...CONFIG,
-      state: { driver: 'redis', url: server.url, outbox },
-    })
-    await using killed = await forkGateway(config(own))
-    const { key } = killed
-    const asked = { ...body, model: 'mock/slow', stream: true }
-    await askAndLeave(killed.url, key, 'a', asked)
-    await killed.kill()
-    const other = await createGatewayBeside(config(others))
-    onTestFinished(() => other.close())
-    const { ledger } = other.gateway.runtime
-    const before = (await ledger.account('acme')).balance
-    // Nobody knows yet what the killed one had to book.
-    const early = await at(other.url, key, 'a', asked)
-    expect([early.status, early.json.error.code]).toEqual([409, 'idempotency_in_progress'])
-    const heir = await createGatewayBeside(config(own))
-    onTestFinished(() => heir.close())
-    const ask = (url: string) => at(url, key, 'a', asked)
-    await expect.poll(async () => (await ask(other.url)).status).toBe(200)
-    const cost = before - (await ledger.account('acme')).balance
-    const answers = [await ask(heir.url), await ask(other.url), await ask(heir.url)]
-    expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1)
-    expect(answers.map(({ headers }) => headers['idempotent-replayed'])).toEqual([
-      'true',
-      'true',
-      'true',
-    ])
-    expect(before - (await ledger.account('acme')).balance).toBe(cost)
-    expect(cost).toBeGreaterThan(0n)
-    const stored = await server.ask(async (client) => {
-      const names = (await client.keys('*')) as string[]
-      return Promise.all(names.map((name) => client.dumpBuffer(name)))
-    })
-    expect(stored.some((dump) => dump!.includes(WORD))).toBe(false)
   })
 })

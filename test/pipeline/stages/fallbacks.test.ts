@@ -141,7 +141,7 @@ async function recordOf({ headers }: Answer): Promise<any> {
 
 const asked = () => [first, second].map(({ requests }, at) => requests.length - before[at]!)
 
-describe('AF3, AF13', () => {
+describe('a failure that another model answers', () => {
   for (const dialect of Object.keys(DIALECTS) as (keyof typeof DIALECTS)[]) {
     for (const stream of [false, true]) {
       it.each(Object.entries(CLASSES))(
@@ -180,7 +180,7 @@ describe('AF3, AF13', () => {
 
 const DOWN = CLASSES.overloaded![0]
 
-it('AF2, AF8: models that name each other end with the failure of the asked one', async () => {
+it('models that name each other end with the failure of the asked one', async () => {
   first.answer(failing(503, 'no'))
   const answer = await ask('chat', false, { model: 'acme/ping' })
   expect([answer.status, answer.json.error.code]).toEqual([503, 'provider_overloaded'])
@@ -192,7 +192,7 @@ it('AF2, AF8: models that name each other end with the failure of the asked one'
   })
 })
 
-it('AF5: passes over what cannot answer, and says why', async () => {
+it('passes over what cannot answer, and says why', async () => {
   first.answer(DOWN)
   const tools = [{ type: 'function', function: { name: 'f', parameters: {} } }]
   second.answer(FINE)
@@ -208,7 +208,7 @@ it('AF5: passes over what cannot answer, and says why', async () => {
   ])
 })
 
-it('AF5: a key that may not use the fallback gets the failure of the asked model', async () => {
+it('a key that may not use the fallback gets the failure of the asked model', async () => {
   const { secret } = await t.newKey({ models: ['acme/asked'] })
   first.answer(CLASSES.context_length![0])
   const answer = await ask('chat', false, {}, { key: secret })
@@ -219,7 +219,7 @@ it('AF5: a key that may not use the fallback gets the failure of the asked model
   })
 })
 
-it('AF6: the cap of a key holds for the dearer model', async () => {
+it('the cap of a key holds for the dearer model', async () => {
   const { secret } = await t.newKey({
     spendCap: { usd: '0.002', scope: 'lifetime' },
     concurrency: 50,
@@ -245,7 +245,7 @@ it('AF6: the cap of a key holds for the dearer model', async () => {
   expect((await running).status).toBe(200)
 })
 
-it('AF4: goes to the fallback at once while the asked model is in cooldown, and back after it', async () => {
+it('goes to the fallback at once while the asked model is in cooldown, and back after it', async () => {
   first.answer(json({ error: { message: 'no' } }, 429, { 'retry-after': '20' }))
   expect((await ask('chat', false)).json.model).toBe('acme/other')
   expect(asked()).toEqual([1, 1])
@@ -256,15 +256,34 @@ it('AF4: goes to the fallback at once while the asked model is in cooldown, and 
   expect((await ask('chat', false)).json.model).toBe('acme/asked')
 })
 
-it('AF9: a request may decline', async () => {
+it('a request may decline', async () => {
   first.answer(DOWN)
   const answer = await ask('chat', false, {}, { headers: { 'x-service-fallback': 'off' } })
   expect([answer.status, asked()]).toEqual([503, [1, 0]])
 })
 
-it('AF3: a context fallback needs a larger window', async () => {
+it('a context fallback needs a larger window', async () => {
   first.answer(CLASSES.context_length![0])
   expect((await ask('chat', false, { model: 'acme/plain' })).status).toBe(400)
+})
+
+it('300,000 tokens for a model of 128,000 are answered by a larger one, where the key may use it', async () => {
+  const tooLong = 'This model has a maximum context length of 128000 tokens, and you sent 300012'
+  first.answer(failing(400, tooLong, 'context_length_exceeded'))
+  const large = { prompt_tokens: 300_012, completion_tokens: 2, total_tokens: 300_014 }
+  const choices = [{ index: 0, message: { role: 'assistant', content: 'Read.' } }]
+  second.answer(json({ choices, usage: large }))
+  await t.newAccount('reader', '20')
+  const messages = [{ role: 'user', content: 'word '.repeat(300_000) }]
+  const { secret } = await t.newKey({ account: 'reader' })
+  const answer = await ask('chat', false, { messages }, { key: secret })
+  expect(answer.status, answer.text).toBe(200)
+  expect(answer.headers['x-service-model']).toBe('acme/other; asked=acme/asked; reason=context')
+  expect(answer.json.usage).toMatchObject({ prompt_tokens: 300_012, model: 'acme/other' })
+  expect(answer.json.usage.cost).toBe(3.00016)
+  const narrow = await t.newKey({ account: 'reader', models: ['acme/asked'] })
+  const refused = await ask('chat', false, { messages }, { key: narrow.secret })
+  expect([refused.status, refused.json.error.code]).toEqual([400, 'context_length_exceeded'])
 })
 
 it('books each row by the price of the model that answered', async () => {
@@ -272,7 +291,7 @@ it('books each row by the price of the model that answered', async () => {
   expect(verified.json.data).toMatchObject({ ok: true, prices: { wrong: [] } })
 })
 
-it('AF14: shows the fallbacks of a model, and which a key could not use', async () => {
+it('shows the fallbacks of a model, and which a key could not use', async () => {
   const { id } = await t.newKey({ models: ['acme/asked'] })
   const show = async (query: string) => {
     const path = `/admin/models/acme%2Fasked${query}`
@@ -283,7 +302,7 @@ it('AF14: shows the fallbacks of a model, and which a key could not use', async 
   expect(await show(`?key=${id}`)).toEqual([{ ...other, skipped: 'not_allowed' }])
 })
 
-it('AF14: tells the operator', async () => {
+it('tells the operator', async () => {
   const { metrics } = t.gateway.runtime
   const outcome = metrics.calls.outcomes().get('acme/asked')!
   expect(outcome.fellBack).toBeGreaterThan(30)

@@ -8,6 +8,7 @@ import {
   type Provider,
 } from '../../../src/plugin.ts'
 import * as v from 'valibot'
+import { UpstreamFailure } from '../../../src/errors/errors.ts'
 import type { UserConfig } from '../../../src/config/config.ts'
 import { createTestGateway, eventsOf, hello, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
 import { eventually } from '../../_wait.ts'
@@ -104,6 +105,25 @@ const errorIn = ({ text }: { text: string }) =>
 async function expectEnded(t: TestGateway) {
   await eventually(() => expect(t.gateway.running.size).toBe(0))
 }
+
+it('that refuses a request before it has sent anything is heard by the client, beside guards too, but not where it could quote a prompt', async () => {
+  const message = 'This model reads no sound.'
+  const refuse = () => {
+    throw new UpstreamFailure('bad_request', message, {
+      code: 'unsupported_value',
+      param: 'messages[0]',
+    })
+  }
+  await using t = await withProvider(refuse)
+  const answerWith = async (policy: object) => {
+    const { secret: key } = await t.newKey({ policy: { version: 1, ...policy } })
+    return (await t.chat(ask, { key })).json.error
+  }
+  const told = { message, code: 'unsupported_value', param: 'messages[0]' }
+  expect(await answerWith({ bannedPatterns: ['heron'] })).toMatchObject(told)
+  const { message: hidden, param } = await answerWith({ systemPrompt: 'Be kind.' })
+  expect([hidden, param]).toEqual(['The model provider refused the request.', null])
+})
 
 describe('a provider that never ends', () => {
   it('after it was asked ends by the time for a first part, or for the request', async () => {

@@ -332,7 +332,7 @@ describe('a call that is not wanted any more', () => {
 describe('limits of time', () => {
   it('of a deployment are its own: the next one is asked, a stalled stream breaks off', async () => {
     await using s = await setUp({
-      a: { answer: { pieces: [], ending: 'hang' }, firstPartTimeout: 0.2, timeout: 0.2 },
+      a: { answer: { pieces: [], ending: 'hang' }, firstPartTimeout: 1, timeout: 1 },
       b: { answer: FINE, priority: 1 },
     })
     const answers = await Promise.all([s.ask({ stream: true }), s.ask()])
@@ -340,7 +340,7 @@ describe('limits of time', () => {
     expect(s.a.requests.length).toBe(2)
     expect((await s.health()).a.last_failure).toBe('timeout')
     const hanging: FakeResponse = { ...events(says('one ')), ending: 'hang' }
-    await using t = await setUp({ a: { answer: hanging, idleTimeout: 0.2 } })
+    await using t = await setUp({ a: { answer: hanging, idleTimeout: 1 } })
     const stalled = await t.ask({ stream: true })
     expect(eventsOf(stalled.text).at(-2).error.code).toBe('upstream_timeout')
   })

@@ -220,6 +220,17 @@ const REFUSED: Record<string, Refused> = {
       return used({ account })
     },
   },
+  'a balance and a credit limit that are used up': {
+    of: 'money',
+    says: /balance and the credit limit of this account are used up.*credits/,
+    async arrange() {
+      const id = `poor-${accounts++}`
+      await t.gateway.runtime.accounts.createAccount({ id, name: id, creditLimit: '0.000001' })
+      const topUp = { kind: 'top-up', account: id, reference: `test:${id}` } as const
+      await t.gateway.runtime.ledger.book({ ...topUp, amount: 1n })
+      return used({ account: id })
+    },
+  },
   'a spend cap': {
     of: 'money',
     says: /limit of 0\.000001 USD a month of this key is reached/,

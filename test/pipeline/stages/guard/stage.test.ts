@@ -234,6 +234,26 @@ describe('an answer that violates a pattern', () => {
     expect(await g.vendor.requests.at(-1)!.aborted).toBe(true)
   })
 
+  it('has the vendor finish where clients that leave pay its report, and the refusal has that cost', async () => {
+    await using draining = await guarded([], {}, { billing: { onDisconnect: 'drain' } })
+    const { t, vendor } = draining
+    for (const onBlock of ['refuse', 'error'] as const) {
+      const { pieces, ...head } = streamOf(
+        { content: 'Fine, but heron ' },
+        { content: 'and more.' },
+      )
+      const apart = [...pieces].join('').split(/(?<=\n\n)/)
+      vendor.answer({ ...head, pieces: apart, pauseMs: 20 })
+      const before = await t.balance()
+      const policy = { ...BANNED, guard: { onBlock } }
+      const { text } = await draining.ask(policy, { stream: true })
+      expect(text).not.toContain('more')
+      const last = eventsOf(text).findLast((event) => event !== '[DONE]')
+      expect((last.usage ?? last.error.usage).cost).toBe(FULL_COST)
+      expect(Number(formatPico(before - (await t.balance())))).toBe(FULL_COST)
+    }
+  })
+
   it.each([
     ['content', { content: 'heron' }],
     ['the refusal of the model', { refusal: 'heron' }],

@@ -115,7 +115,7 @@ export class ChatEvents implements EventFormat<AnswerChunk> {
       : this.#eventOf(chunk, billed)
   }
 
-  /** With a usage chunk, every other chunk states that it has no usage. */
+  /** Every other chunk states that it has no usage, where there is a usage chunk. */
   #eventOf(
     { head, choices }: AnswerChunk,
     billed: object | false = this.#usageChunk && NO_USAGE,

@@ -66,7 +66,7 @@ class TextEvents implements EventFormat<AnswerChunk> {
     return this.#usageChunk ? event(texts) + event([], billed) : event(texts, billed)
   }
 
-  /** Undefined for an empty chunk. */
+  /** It is undefined for an empty chunk. */
   #textOf({ index = 0, delta, logprobs, finish_reason }: ChatChunk['choices'][number]): object[] {
     const before = this.#written[index]
     const text = before === undefined ? (this.#echo?.[index] ?? '') : textIn(delta)

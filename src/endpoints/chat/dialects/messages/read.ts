@@ -60,7 +60,7 @@ export function readMessagesRequest(
 }
 
 /**
- * Sent by Claude Code, which shows only a note about its own vendor's policy for a refusal, and may ask another model: a policy
+ * It is sent by Claude Code, which shows only a note about its own vendor's policy for a refusal, and may ask another model: a policy
  * of this gateway would be invisible.
  */
 const ASSISTANT_SESSION = 'x-claude-code-session-id'

@@ -1,4 +1,4 @@
-import type { Call, Done, Writer } from '../../../../pipeline/pipeline.ts'
+import type { Call, Done, Writer, WireFormat } from '../../../../pipeline/pipeline.ts'
 import type { Outgoing } from '../../../../pipeline/http.ts'
 import { isConfidential } from '../../../../pipeline/native.ts'
 import { randomId } from '../../../../state/ids.ts'
@@ -8,14 +8,59 @@ import type { TokenCount } from '../../count.ts'
 import { answerOf, chatFormat } from '../../endpoint.ts'
 import type { ChatRequest } from '../../request.ts'
 import { countWriter } from '../shared/count.ts'
-import { errorEvent, ID_HEADER, writeError } from './error.ts'
 import { MessageEvents, type MessageEvent } from './events.ts'
 import { countedBody, messageBody } from './fields.ts'
 import { ForwardedEvents } from './forward.ts'
 import { prepare } from './prepare.ts'
 import { readMessagesRequest, type AnswerOptions } from './read.ts'
-import { openingUsage } from './usage.ts'
+import { openingUsage, usageJson } from './usage.ts'
 import { knowsBetas } from './vendor.ts'
+import type { GatewayError } from '../../../../errors/errors.ts'
+import { messageFor } from '../shared/errors.ts'
+
+const TYPES: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  504: 'timeout_error',
+  529: 'overloaded_error',
+}
+
+/** The header in which clients of this API look for the id of a request. */
+const ID_HEADER = 'request-id'
+
+const writeError: WireFormat['writeError'] = (error, call, id) => {
+  const { code, param, receipt } = error
+  const status = statusOf(error)
+  const type = TYPES[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error')
+  const usage = receipt && call ? { usage: usageJson(receipt) } : {}
+  return {
+    status,
+    headers: {
+      ...error.headers,
+      [ID_HEADER]: id,
+      ...(receipt && call && { 'x-service-cost': receipt.bill.text }),
+    },
+    body: {
+      type: 'error',
+      error: { type, message: messageFor(error, call, true), code, param, ...usage },
+      request_id: id,
+    },
+  }
+}
+
+function errorEvent(body: unknown): string {
+  return `event: error\ndata: ${JSON.stringify(body)}\n\n`
+}
+
+function statusOf({ status, code }: GatewayError): number {
+  // On a 403, coding assistants ask their users to log in again.
+  if (code === 'key_limit_exceeded') return 402
+  return code === 'provider_overloaded' ? 529 : status
+}
 
 export class MessageBuilder {
   /** Everything but the content, of which blocks are kept as JSON text. */
@@ -147,7 +192,7 @@ class MessageAnswer implements EventFormat<AnswerChunk> {
   readonly #estimate: number
   readonly #id = randomId('msg_')
   readonly #written: MessageEvents
-  /** Set once a vendor answers in this form. */
+  /** It is set once a vendor answers in this form. */
   #forwarded: ForwardedEvents | undefined
   #pending: MessageEvent[] = []
   #begun = false
@@ -187,7 +232,7 @@ class MessageAnswer implements EventFormat<AnswerChunk> {
     return text
   }
 
-  /** Empty where a vendor is asked whose own beginning is to go out. */
+  /** It is empty where a vendor is asked whose own beginning is to go out. */
   opening(): string {
     return this.#call.target.native ? '' : this.#begin().map(textOf).join('')
   }

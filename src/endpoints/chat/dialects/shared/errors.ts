@@ -1,6 +1,5 @@
 /** Messages of errors that clients of chat match by their text. */
 import { UpstreamFailure, type ErrorBody, type GatewayError } from '../../../../errors/errors.ts'
-import { fullContext } from '../../../../errors/sentences.ts'
 import type { Call, Receipt, WireFormat } from '../../../../pipeline/pipeline.ts'
 import { errorWriter } from '../../../shared/write.ts'
 import { promptTokensOf } from '../../billing.ts'
@@ -36,4 +35,76 @@ export function chatErrorWriter(
     told.message = messageFor(error, call)
     return written
   }
+}
+
+// Sentences by which clients know what has happened: they match the text, not the code.
+
+/** What a vendor says of a full context, in tokens. */
+interface ContextNumbers {
+  readonly most?: number | undefined
+  readonly asked?: number | undefined
+}
+
+const MOST: readonly RegExp[] = [
+  /maximum (?:context|prompt|model) length (?:is|of) (?:only )?(\d+)/,
+  /context length is only (\d+)/,
+  />\s*(\d+)(?: maximum|\b)/,
+  /tokens allowed \((\d+)\)/,
+  /with (\d+) maximum context length/,
+  /context size \((\d+) tokens\)/,
+]
+/** The input comes first: where a vendor names it apart from the answer, only the input counts. */
+const ASKED: readonly RegExp[] = [
+  /(\d+) in the messages(?:,? (?:and )?(\d+) in the functions)?/,
+  /(\d+) of text input/,
+  /(\d+) input tokens/,
+  /context limit: (\d+) \+/,
+  /(\d+) tokens > /,
+  /input token count \((\d+)\)/,
+  /request contains (\d+) tokens/,
+  /prompt contains (\d+) tokens/,
+  /request \((\d+) tokens\)/,
+  /prompt \(length (\d+)\)/,
+  /messages resulted in (\d+)/,
+  /requested (?:about )?(\d+) tokens/,
+]
+
+/** @param message a vendor's */
+function contextNumbers(message: string): ContextNumbers {
+  const text = message.replace(/(\d),(?=\d{3}\b)/g, '$1').toLowerCase()
+  const found = (patterns: readonly RegExp[]) => {
+    for (const pattern of patterns) {
+      const digits = pattern.exec(text)?.slice(1)
+      if (digits) return digits.reduce((sum, one) => sum + Number(one ?? 0), 0)
+    }
+    return undefined
+  }
+  return { most: found(MOST), asked: found(ASKED) }
+}
+
+interface FullContext {
+  /** The vendor's message. */
+  readonly said: string
+  /** The catalog's number. */
+  readonly contextLength: number | undefined
+  /** The tokens of the prompt as the gateway estimates them. */
+  readonly estimate: number
+}
+
+/** The sentence for a full context. @param isAnthropics whether the client speaks Anthropic's form, else OpenAI's */
+function fullContext(
+  { said, contextLength, estimate }: FullContext,
+  isAnthropics: boolean,
+): string {
+  const numbers = contextNumbers(said)
+  const most = numbers.most ?? contextLength
+  const window = 'your input exceeds the context window of this model'
+  if (most === undefined) {
+    return isAnthropics
+      ? `prompt is too long: ${window}`
+      : `The prompt is too long: ${window}. Please reduce the length of the messages.`
+  }
+  const asked = Math.max(numbers.asked ?? estimate, most + 1)
+  if (isAnthropics) return `prompt is too long: ${asked} tokens > ${most} maximum`
+  return `This model's maximum context length is ${most} tokens. However, your messages resulted in ${asked} tokens. Please reduce the length of the messages: the prompt is too long, ${window}.`
 }

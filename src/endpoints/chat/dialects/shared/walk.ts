@@ -27,7 +27,7 @@ const SCHEMAS: ReadonlySet<string> = new Set(['input_schema', 'parameters', 'sch
 interface Place {
   readonly value: object
   readonly path: string
-  /** True inside the definition of a tool, or of the form of an answer. */
+  /** It is true inside the definition of a tool, or of the form of an answer. */
   readonly isDefinition: boolean
 }
 
