@@ -82,7 +82,7 @@ function isNameAtVendor(id: string, match: unknown): boolean {
   return alternatives.some((one) => isObject(one) && one.equals === id)
 }
 
-/** Of the prices of different days those in force; undefined where they depend on the hour. */
+/** The prices that are in force today; undefined where they depend on the hour. */
 function pricesInForce(prices: unknown, today: string): Row | undefined {
   if (!Array.isArray(prices)) return isObject(prices) ? prices : undefined
   let last: { readonly from: string; readonly prices: Row } | undefined

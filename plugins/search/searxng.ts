@@ -17,9 +17,9 @@ const DOMAINS = 5
 
 const options = v.strictObject({
   baseURL: v.pipe(v.string(), v.url()),
-  /** Such as `en` or `de-CH`. By default the server's setting. */
+  /** A language such as `en` or `de-CH`; the server's setting by default. */
   language: v.optional(v.string()),
-  /** Such as `general` or `general,news`. By default the server's setting. */
+  /** Categories such as `general` or `general,news`; the server's setting by default. */
   categories: v.optional(v.string()),
 })
 

@@ -51,7 +51,7 @@ async function rotate(path: string, keep: number): Promise<void> {
   }
 }
 
-/** Undefined where there is no file. */
+/** It is undefined where there is no file. */
 async function statOf(path: string) {
   try {
     return await stat(path)

@@ -12,7 +12,7 @@ const options = v.strictObject({
     v.regex(/^https?:/i, ADDRESS),
     v.check((url) => !/\/v1\/traces\/?$/.test(url), ADDRESS),
   ),
-  /** Such as an `authorization`. */
+  /** Headers such as `authorization`. */
   headers: v.optional(v.record(v.string(), v.string()), {}),
 })
 

@@ -60,6 +60,14 @@ function lineOf({ event, data, gateway }: GatewayEvent, base: string | undefined
     const link = base === undefined ? '' : ` ${base}/settings/alerts`
     return `${kind} ${state === 'raised' ? 'is raised' : 'has ended'} (${gateway}): ${plain(message)}${link}`
   }
+  if (event === 'topup.wanted') {
+    const { account_id, balance_usd, below_usd } = data
+    return `${event} account ${account_id} has ${balance_usd} USD, less than ${below_usd} USD`
+  }
+  if (event === 'credit.booked' || event === 'credit.adjusted') {
+    const { account_id, kind, amount_usd, balance_usd, reference } = data
+    return `${event} ${kind} of ${amount_usd} USD, account ${account_id} has ${balance_usd} USD: ${plain(reference)}`
+  }
   const { id, model, key_id, account_id, guard } = data
   const rules = guard?.rules.join(', ') || data.outcome
   const link = base === undefined ? '' : ` ${base}/requests?open=${id}`

@@ -8,7 +8,15 @@ import { defineSink, type GatewayEvent, type OptionField } from '../../src/plugi
 
 // Options that sinks have in common.
 
-const EVENTS = ['call.ended', 'guard.blocked', 'guard.escalation', 'alert'] as const
+const EVENTS = [
+  'call.ended',
+  'guard.blocked',
+  'guard.escalation',
+  'alert',
+  'credit.booked',
+  'credit.adjusted',
+  'topup.wanted',
+] as const
 
 /** Which events a sink takes. @param usual where the operator does not say */
 export function eventsOption(usual: (typeof EVENTS)[number][]) {
@@ -24,7 +32,7 @@ const secret = v.pipe(v.string(SECRET), v.minLength(16, SECRET))
 
 const options = v.strictObject({
   url: v.pipe(v.string(ADDRESS), v.url(ADDRESS), v.regex(/^https?:/i, ADDRESS)),
-  /** Without it events are not signed. */
+  /** Events are not signed where it is absent. */
   secret: v.optional(secret),
   /** Signs as well, while the receiver learns the new secret. */
   previousSecret: v.optional(secret),

@@ -25,7 +25,7 @@ export function unservedReason(
   return missingPrices({ modality, pricing }).length > 0 ? 'no price' : undefined
 }
 
-/** Such as `21 of 23 models served, 2 not (no price)`. @param reasons one for each model; undefined for one that is served */
+/** Text such as `21 of 23 models served, 2 not (no price)`. @param reasons one for each model; undefined for one that is served */
 export function servedInWords(reasons: readonly (string | undefined)[]): string {
   const counts = new Map<string, number>()
   for (const reason of reasons) {

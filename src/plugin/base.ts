@@ -1,4 +1,4 @@
-/** Shared by all plugins: option schemas, usage, failures, and the Host. */
+/** It is shared by all plugins: option schemas, usage, failures, and the Host. */
 import type { ConsolaInstance } from 'consola'
 import type { $Fetch } from 'ofetch'
 import type { OptionField } from './fields.ts'
@@ -44,7 +44,7 @@ export interface Plugin<K extends string, S extends Schema, I, H = Host> {
    * None may be a path, a command or code.
    */
   readonly fields?: readonly OptionField[]
-  /** Called once for each configured instance; has ten seconds. An error refuses the configuration. */
+  /** It is called once for each configured instance; has ten seconds. An error refuses the configuration. */
   setup(options: Output<S>, host: H): I | Promise<I>
 }
 
@@ -96,7 +96,7 @@ export interface Usage {
   readonly searches?: number
   /** Units in which vendors bill an order of documents. */
   readonly searchUnits?: number
-  /** Set where the vendor reported nothing, so tokens are estimated as characters ÷ 4. */
+  /** It is set where the vendor reported nothing, so tokens are estimated as characters ÷ 4. */
   readonly estimated?: boolean
   /** The vendor's figure of the cost, USD as decimal text. Shown to the operator as a check; charged with `unpriced: vendor_price_required` alone. */
   readonly vendorCost?: string

@@ -1,5 +1,5 @@
 /**
- * Chat in the shapes of OpenAI's Chat Completions API, with `reasoning` and `annotations` as `docs/api.md` describes them.
+ * Chat in the shapes of OpenAI's Chat Completions API, with `reasoning` and `annotations` as `docs/api/chat.md` describes them.
  * https://platform.openai.com/docs/api-reference/chat
  */
 
@@ -97,15 +97,15 @@ export interface ChatChunk {
   model?: string
   choices: ChatChunkChoice[]
   usage?: OpenAIUsage | null
-  /** Set where `usage` covers the consumption so far. Otherwise `usage` means that the answer is complete. */
+  /** It is set where `usage` covers the consumption so far. Otherwise `usage` means that the answer is complete. */
   usageIsPartial?: boolean
-  /** Set where the usage of every chunk covers the consumption so far: the last one counts, whatever follows it. */
+  /** It is set where the usage of every chunk covers the consumption so far: the last one counts, whatever follows it. */
   usageIsRunning?: true
   /** Web searches of the vendor that begin with this chunk. A negative number takes back what was none. */
   searches?: number
   /** UTF-8 bytes of search results in this chunk, which the vendor reads as a part of the prompt. */
   searchBytes?: number
-  /** Set where the vendor marked the end of the stream, for example with `[DONE]`. */
+  /** It is set where the vendor marked the end of the stream, for example with `[DONE]`. */
   endOfStream?: boolean
   /** The vendor's event in answers to {@link NativeInput}. The other members say what it means; `choices` may be empty. */
   native?: NativeEvent

@@ -5,6 +5,8 @@ export interface EndedCall {
   readonly id: string
   /** When the call arrived, ISO 8601. */
   readonly at: string
+  /** The date of that moment in the time zone of the account, `YYYY-MM-DD`. */
+  readonly day: string
   readonly method: string
   readonly endpoint: string
   readonly account_id: string | null
@@ -39,6 +41,8 @@ export interface EndedCall {
   readonly cost_usd: string | null
   /** Parts of the cost by name: USD as exact decimal text. */
   readonly cost_details: Readonly<Record<string, string>> | null
+  /** What vendors are paid for the call: USD as exact decimal text. */
+  readonly vendor_cost_usd: string | null
   readonly rate: { readonly limit: number; readonly left: number } | null
   /** Other limits of key and account that were in force, by name such as `key.concurrency`; caps are exact decimal text in USD. */
   readonly limits: Readonly<Record<string, number | string>> | null

@@ -17,15 +17,15 @@ export interface Step<In, Out> {
   batchEnd?(emit: (part: Out) => void): void
   /** Called after the last part, or when the step before this one is `done`. May still emit parts. */
   end?(emit: (part: Out) => void): void | Promise<void>
-  /** Called when the flow fails. Returns the error to throw in place of this one; a promise is awaited. */
+  /** It is called when the flow fails. Returns the error to throw in place of this one; a promise is awaited. */
   fail?(error: unknown): unknown
-  /** True when the step needs no more parts: the source is closed, and `end` is called for the steps after this one. */
+  /** It is true when the step needs no more parts: the source is closed, and `end` is called for the steps after this one. */
   readonly done?: boolean
 }
 
 /** Parts that were available at the same time. */
 export interface Batch<T> {
-  /** Possibly empty. */
+  /** It may be empty. */
   readonly parts: readonly T[]
   /** Whether this is the last batch. */
   readonly last: boolean
@@ -33,7 +33,7 @@ export interface Batch<T> {
 
 /** Produces the batches of a flow. */
 export interface Source<T> {
-  /** Called again only after the promise of the last call was settled, and not after the last batch or an error. */
+  /** It is called again only after the promise of the last call was settled, and not after the last batch or an error. */
   next(): Promise<Batch<T>>
   /**
    * Releases everything. Not called after the last batch or an error.

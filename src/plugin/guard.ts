@@ -7,8 +7,8 @@ import type { Category } from './categories.ts'
 import type { ChatInput, ChatCompletion } from './chat.ts'
 
 /**
- * A rule of a policy: all banned patterns or the one at an index, all scopes or the one at an index, a denied category,
- * attempts to manipulate the model, or a rule of the guard's own, `x:<plugin>/<id>`.
+ * A rule of a policy: banned patterns or scopes, all of them or the one at an index, a denied category, attempts to
+ * manipulate the model, or a rule of the guard's own, `x:<plugin>/<id>`.
  */
 export type RuleRef =
   | 'bannedPatterns'
@@ -128,7 +128,7 @@ export interface GuardContext {
   /** Catalog id of the model that should judge, where the key's policy names one. */
   readonly judgeModel?: string
   readonly conversation: ConversationView
-  /** Aborted when the verdict is no longer needed: the time is up, or the client has left. Pass it to every request. */
+  /** It is aborted when the verdict is no longer needed: the time is up, or the client has left. Pass it to every request. */
   readonly signal: AbortSignal
   /** End of the time limit, ms since epoch. */
   readonly deadline: number
@@ -138,7 +138,7 @@ export interface GuardContext {
 export interface CheckProgress {
   /** Text before this offset may be released. Never decreases, and never exceeds the length of the text so far. */
   readonly safeOffset: number
-  /** Set as soon as the guard blocks. Nothing is pushed afterwards. */
+  /** It is set as soon as the guard blocks. Nothing is pushed afterwards. */
   readonly verdict?: Verdict
 }
 
@@ -227,9 +227,9 @@ export interface Guard extends Closable {
 }
 
 /**
- * The reading of a text under which a pattern matched: as written; with look-alikes, accents and case folded; with gaps
- * between letters removed; with digits read as letters; with base64, hexadecimal digits or escapes decoded; reversed or in
- * ROT13.
+ * The reading of a text under which a pattern matched. `raw` is as written. `folded` has look-alikes, accents and case
+ * folded, `squeezed` no gaps between letters, and `leet` digits read as letters. `decoded` is base64, hexadecimal digits or
+ * escapes, and `derived` is reversed or in ROT13.
  */
 export type PatternView = 'raw' | 'folded' | 'squeezed' | 'leet' | 'decoded' | 'derived'
 
@@ -283,9 +283,9 @@ export interface GuardHost extends Host {
   yieldIfDue(context: GuardContext): void | Promise<void>
   /** A bounded cache in memory. Entries belong to the account of the context; other accounts do not see them. */
   readonly cache: {
-    /** Undefined when there is no entry. */
+    /** It is undefined when there is no entry. */
     get(context: GuardContext, key: string): unknown
-    /** Kept for at most a day. */
+    /** It is kept for at most a day. */
     set(context: GuardContext, key: string, value: unknown, ttlSeconds: number): void
   }
 }

@@ -17,7 +17,7 @@ export interface MediaFile {
 
 // --- images ---
 
-/** A request for images; see `docs/api.md`. */
+/** A request for images; see `docs/api/media.md`. */
 export interface ImageInput {
   readonly prompt: string
   /** Number of images, 1 to 10; by default 1. */

@@ -77,6 +77,11 @@ export interface OfferedModel {
  * answer is streamed.
  */
 export interface Provider<Options = Readonly<Record<string, unknown>>> extends Closable {
+  /**
+   * Where calls go, as a URL, if no option says it; null for a provider that connects to nothing. `sluicegate check` shows the
+   * way there.
+   */
+  readonly address?: string | null
   /** Validates the options of the deployments of this instance, in place of the plugin's {@link ProviderPlugin.deploymentOptions}. */
   readonly deploymentOptions?: Schema<any>
   /**

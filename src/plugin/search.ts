@@ -30,7 +30,7 @@ export interface SearchQuery {
 export interface SearchResult {
   /** http or https. Of results with the same address the first is used. */
   readonly url: string
-  /** Possibly empty. */
+  /** It may be empty. */
   readonly title: string
   /** The relevant text of the page, plain or Markdown. */
   readonly content: string

@@ -26,6 +26,42 @@ export interface AlertNotice {
   readonly object: string
   readonly state: 'raised' | 'ended'
   readonly message: string
+  /** Figures of the message as decimal text, such as `balance_usd` and `threshold_usd`, or `spent_usd` and `cap_usd`. */
+  readonly figures?: Readonly<Record<string, string>>
+}
+
+/** A booking of an account: amounts are decimal text of USD. */
+interface BookedCredit {
+  readonly account_id: string
+  readonly account_name: string
+  readonly seq: number
+  /** `top-up`, `promo`, `adjust`, `refund` or `expire` */
+  readonly kind: string
+  readonly amount_usd: string
+  /** The balance after the booking, exact decimal text. */
+  readonly balance_usd: string
+  readonly reference: string
+  readonly note: string | null
+  readonly expires_at: string | null
+  /** The call of a refund. */
+  readonly request_id: string | null
+  /** What a customer has paid. */
+  readonly cash: {
+    readonly amount: string
+    readonly currency: string
+    readonly by: string
+    readonly payment: string
+  } | null
+}
+
+/** The balance of an account is below that of its `auto_top_up`. It is told again after a day while that is so. */
+interface TopUpWanted {
+  readonly account_id: string
+  readonly balance_usd: string
+  readonly below_usd: string
+  readonly amount_usd: string | null
+  /** Changes with each credit: booking by it twice is once. */
+  readonly reference: string
 }
 
 /** Contents of the events by name. */
@@ -36,6 +72,11 @@ export interface EventContents {
   /** The block of a policy that escalates, in place of `guard.blocked` for a sink that takes both; the ids of the two are equal. */
   'guard.escalation': Omit<EndedCall, 'outcome'> & Escalation
   alert: AlertNotice
+  /** Credit that was paid or given. */
+  'credit.booked': BookedCredit
+  /** A correction, a refund, or the end of credit. */
+  'credit.adjusted': BookedCredit
+  'topup.wanted': TopUpWanted
 }
 
 /** Name of a kind of events. */

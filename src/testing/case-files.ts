@@ -5,6 +5,7 @@ import * as v from 'valibot'
 import { ConfigError, FAILURE_CLASSES } from '../errors/errors.ts'
 import { toConfigIssues } from '../errors/issues.ts'
 import type { GuardCase } from './guard-cases.ts'
+import type { PaymentsCase } from './payments.ts'
 import type { SearchCase } from './search-cases.ts'
 import { EVENT_NAMES, type SinkCase } from './sink-cases.ts'
 import { parseHttp, type RecordedResponse } from './transcripts.ts'
@@ -23,6 +24,9 @@ const guardFile = v.strictObject({
         rules: v.optional(v.strictObject({ scopes: texts, deny: texts, bannedPatterns: texts })),
         expect: text,
         spans: v.optional(v.array(v.strictObject({ start: count, end: count }))),
+        locates: v.optional(
+          v.array(v.strictObject({ start: count, end: count, label: v.optional(text) })),
+        ),
       }),
     ),
     v.minLength(1),
@@ -75,6 +79,25 @@ const sinkFile = v.strictObject({
     retry_after_ms: v.optional(count),
   }),
 })
+
+const payment = v.looseObject({ type: text, id: text, amount: text, currency: text })
+const paymentsFile = v.strictObject({
+  body: v.optional(v.union([text, v.looseObject({})])),
+  order: v.optional(v.looseObject({})),
+  find: v.optional(text),
+  expect: v.strictObject({
+    events: v.optional(v.array(payment)),
+    checkout: v.optional(v.strictObject({ id: text, url: text })),
+  }),
+})
+
+/** The cases of a payment plugin, sorted by name. @throws ConfigError that names the file and the mistake */
+export async function readPaymentsCases(folder: string): Promise<PaymentsCase[]> {
+  const files = await readFiles(folder, paymentsFile)
+  return files.map(({ name, content, answer }) => {
+    return { name, ...content, ...(answer && { answer }) } as PaymentsCase
+  })
+}
 
 /** The cases of a sink, sorted by name. @throws ConfigError that names the file and the mistake */
 export async function readSinkCases(folder: string): Promise<SinkCase[]> {

@@ -99,7 +99,7 @@ function at(frame: string | undefined): string {
 }
 
 export type ChildMessage =
-  /** Sent all the time: a process that is busy cannot send. */
+  /** It is sent all the time: a process that is busy cannot send. */
   | { readonly alive: true }
   | { readonly found: Pick<KitReport, 'kind' | 'name' | 'api'> }
   | { readonly progress: KitProgress }

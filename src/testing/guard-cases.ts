@@ -39,6 +39,8 @@ export interface GuardCase {
   readonly answer?: RecordedResponse
   /** Expected spans; when absent, spans are not checked. */
   readonly spans?: readonly Pick<Span, 'start' | 'end'>[]
+  /** The ranges that `locate` has to find, with their labels; when absent, they are not compared. */
+  readonly locates?: readonly Span[]
 }
 
 export interface GuardFixture {

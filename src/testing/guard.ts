@@ -3,6 +3,7 @@ import { createHook } from 'node:async_hooks'
 import { isDeepStrictEqual } from 'node:util'
 import { methodProblem, withDerivedMethods } from '../guard/check.ts'
 import type { BlockVerdict } from '../guard/runner.ts'
+import { areRanges } from '../masking/masking.ts'
 import { CATEGORIES, type Guard, type GuardPlugin, type Span } from '../plugin.ts'
 import {
   CheckRun,
@@ -126,7 +127,12 @@ async function checkCase(fixture: GuardFixture, one: GuardCase, run: CheckRun): 
   if (guard.execution === 'remote' && one.expect !== 'pass') {
     await run.run('down', on, () => checkDown(fixture, one, on))
   }
-  if (!onInput && !onOutput) {
+  if (guard.locate) await run.run('locate', on, () => checkLocate(fixture, one, on))
+  else if (one.locates) {
+    const missing = 'the guard has no "locate"'
+    await run.run('locate', on, () => toCheck('locate', on, [missing]))
+  }
+  if (!onInput && !onOutput && !guard.locate) {
     await run.run('verdict', on, () =>
       skipped('verdict', on, `the guard does not check ${one.side}`),
     )
@@ -217,6 +223,57 @@ async function checkCuts(fixture: GuardFixture, one: GuardCase, on: string): Pro
     return expected
   })
   return toCheck('cuts', on, problems)
+}
+
+const NO_RULES = { scopes: [], deny: [], bannedPatterns: [] }
+
+/** The ranges that would be masked, whatever rules are in force. @throws Error that describes a mistake of the guard */
+async function located(
+  fixture: GuardFixture,
+  one: GuardCase,
+  text: string,
+): Promise<readonly Span[]> {
+  prepare(fixture, one)
+  const context = contextOf(fixture, { ...one, rules: NO_RULES })
+  const spans: unknown = await answered(fixture, fixture.guard.locate!(text, context))
+  if (!Array.isArray(spans) || !areRanges(spans, text.length)) {
+    throw new Error('"locate" gave no list of ranges of the text, ascending and apart')
+  }
+  return spans as readonly Span[]
+}
+
+function rangesOf(spans: readonly Span[], by = 0): string {
+  const shown = spans.map(({ start, end, label }) => `${start + by}–${end + by} ${label ?? ''}`)
+  return shown.map((one) => one.trim()).join(', ') || 'nothing'
+}
+
+/** Checks that ranges are those of the text, the same each time and behind other text, and that a service that is down is told. */
+async function checkLocate(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {
+  const { guard, host } = fixture
+  const problems = await tried(async () => {
+    const problems: string[] = []
+    const compare = (spans: readonly Span[], wanted: string, when: string) => {
+      const found = rangesOf(spans)
+      if (found !== wanted) problems.push(`${when} it located ${found}, expected ${wanted}`)
+    }
+    const first = await located(fixture, one, one.text)
+    if (one.locates) compare(first, rangesOf(one.locates), 'alone')
+    // A recorded answer of a service is about one text.
+    if (!one.answer) {
+      compare(await located(fixture, one, one.text), rangesOf(first), 'the second time')
+      const before = `${FILLER}\n`
+      const moved = await located(fixture, one, `${before}${one.text}\n${FILLER}`)
+      compare(moved, rangesOf(first, before.length), 'among other text')
+    }
+    if (guard.execution === 'local' || first.length === 0) return problems
+    const asked = host.requestCount
+    const look = () => located(fixture, one, `${one.text} `).catch(() => undefined)
+    const spans = await host.whileUnreachable(look)
+    if (spans && host.requestCount > asked)
+      problems.push('its service is down, and it gave ranges: the text would leave without them')
+    return problems
+  })
+  return toCheck('locate', on, problems)
 }
 
 async function checkDown(fixture: GuardFixture, one: GuardCase, on: string): Promise<Check> {

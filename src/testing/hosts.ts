@@ -47,7 +47,7 @@ function ofHost<F extends (...args: any[]) => any>(call: F): F {
 }
 
 abstract class WatchedHosts {
-  /** Called with each response of `request`, before the plugin has it. */
+  /** It is called with each response of `request`, before the plugin has it. */
   onResponse: ((response: UpstreamResponse) => void) | undefined
   readonly #closed = new AbortController()
   readonly #closing: (() => Promise<void>)[] = []
@@ -102,7 +102,7 @@ abstract class WatchedHosts {
 export class IsolatedHost extends WatchedHosts {
   /** The number of requests of `request` and `http`. */
   requestCount = 0
-  /** Called with the signal of each request. */
+  /** It is called with the signal of each request. */
   onRequest: ((signal: AbortSignal | undefined) => void) | undefined
   readonly refusedOrigins = new Set<string>()
   readonly logLines: string[] = []

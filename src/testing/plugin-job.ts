@@ -1,13 +1,16 @@
 /** Runs the kit of a plugin of any kind, in the process of the caller. */
+import { existsSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { ConfigError } from '../errors/errors.ts'
 import { didYouMean, show } from '../errors/issues.ts'
 import type { FoundPlugin } from '../gateway/plugin-code.ts'
-import { readGuardCases, readSearchCases, readSinkCases } from './case-files.ts'
+import { readGuardCases, readPaymentsCases, readSearchCases, readSinkCases } from './case-files.ts'
 import type { RequestForm } from './checks/conversations.ts'
 import { checkGuard } from './guard.ts'
 import { testProvider } from './kit.ts'
+import { testPayments, type SignWebhook } from './payments.ts'
 import { type KitOptions, type KitReport, allHints } from './report.ts'
 import { testSearch } from './search.ts'
 import { testSink } from './sink.ts'
@@ -59,6 +62,10 @@ export async function runPluginJob(
     const cases = folder ? await readSinkCases(folder) : []
     return testSink(found.plugin, { ...kit, cases })
   }
+  if (found.kind === 'payments') {
+    const cases = folder ? await readPaymentsCases(folder) : []
+    return testPayments(found.plugin, { ...kit, cases, sign: await readSigner(folder) })
+  }
   const form = job.requests === undefined ? undefined : await readForm(job.requests)
   return testProvider({
     ...kit,
@@ -82,6 +89,16 @@ async function readForm(file: string): Promise<RequestForm> {
   if (typeof form?.schema?.['~standard']?.validate === 'function') return form as RequestForm
   const expected = 'a default export with "schema", a Standard Schema of request bodies'
   return refuse(`expected ${file} to have ${expected}`)
+}
+
+/** The module `sign` among the cases, whose default export signs webhooks. @throws ConfigError */
+export async function readSigner(folder = '.'): Promise<SignWebhook> {
+  const names = ['sign.ts', 'sign.js', 'sign.mjs'].map((name) => join(folder, name))
+  const file = names.find((name) => existsSync(name))
+  const module = file && ((await import(pathToFileURL(file).href)) as { default?: unknown })
+  if (module && typeof module.default === 'function') return module.default as SignWebhook
+  const message = `expected a module sign.ts in ${folder} whose default export signs a webhook`
+  throw new ConfigError('the test', [{ path: 'cases', message }])
 }
 
 async function casesBeside(file: string): Promise<string | undefined> {

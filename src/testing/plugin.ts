@@ -27,9 +27,9 @@ export interface PluginTestOptions {
   readonly thorough?: boolean
   /** ms after which a run is ended, whatever the plugin does; default ten minutes. */
   readonly limitMs?: number
-  /** Called when the plugin is found. */
+  /** It is called when the plugin is found. */
   readonly onStart?: (plugin: Pick<KitReport, 'kind' | 'name' | 'seed'>) => void
-  /** Called with each check as it ends. */
+  /** It is called with each check as it ends. */
   readonly onCheck?: (check: Check) => void
 }
 

@@ -13,7 +13,7 @@ export interface KitOptions {
   readonly only?: string
   /** Also measures time and memory, which takes seconds; `testPlugin` does. */
   readonly thorough?: boolean
-  /** Called when checks begin, and with their results when they have ended. */
+  /** It is called when checks begin, and with their results when they have ended. */
   readonly onProgress?: (progress: KitProgress) => void
 }
 
@@ -33,7 +33,7 @@ export interface Check {
 }
 
 interface Named {
-  readonly kind: 'provider' | 'guard' | 'search' | 'sink'
+  readonly kind: 'provider' | 'guard' | 'search' | 'sink' | 'payments'
   readonly name: string
   readonly api: number
 }
@@ -55,7 +55,7 @@ export function kitDefaults({ seed, timeoutMs = TIMEOUT_MS }: KitOptions) {
   return { seed: seed ?? Math.floor(Math.random() * 2 ** 31), patience: new Patience(timeoutMs) }
 }
 
-/** So many waits without a result, and a plugin is not waited for any more. */
+/** A plugin is not waited for any more after this many waits without a result. */
 const MOST_STALLS = 3
 
 export class StalledError extends Error {
@@ -171,11 +171,13 @@ export function describeError(error: unknown): string {
   return `a thrown ${typeof error}`
 }
 
-/** The place in the code of a plugin that threw; empty for errors of the gateway and of Node. */
+/** The place in the code of a plugin that threw; empty for errors of the gateway and of Node. Test runners may load files with a query. */
 function placeOf({ stack = '' }: Error): string {
-  const [first = ''] = stack.split('\n').filter((line) => /^ *at .*\.[cm]?[jt]s:\d+/.test(line))
+  const [first = ''] = stack
+    .split('\n')
+    .filter((line) => /^ *at .*\.[cm]?[jt]s(?:\?[^:]*)?:\d+/.test(line))
   if (first.includes(GATEWAY) || /node:|node_modules/.test(first)) return ''
-  const [, file, at] = /([^/(]+\.[cm]?[jt]s):(\d+:\d+)\)?$/.exec(first) ?? []
+  const [, file, at] = /([^/(]+\.[cm]?[jt]s)(?:\?[^:]*)?:(\d+:\d+)\)?$/.exec(first) ?? []
   return file ? ` (${file}:${at})` : ''
 }
 
@@ -261,6 +263,8 @@ const HINTS: Readonly<Record<string, string>> = {
   input: 'Give one verdict for each text, in their order.',
   output: 'Judge an answer as the case expects.',
   pads: 'Judge a text by what stands in it, wherever that is, and give places from its beginning.',
+  locate:
+    'Give all ranges of the text with their labels, whatever rules are in force, and throw where the guard cannot look.',
   'in force': 'Look at context.rules, and block only for rules that are there.',
   'hold-back': 'Let safeOffset stay before the first character that may belong to a match.',
   release: 'Let safeOffset follow the text, or set needsFullText if the guard needs all of it.',
@@ -271,6 +275,10 @@ const HINTS: Readonly<Record<string, string>> = {
   verdicts:
     'Throw when a member of the answer that the verdict needs is missing or of another type.',
   results: 'Make the results what the case expects, or correct the case.',
+  payments:
+    'Make the page and the events what the case expects, or correct the case; ids are those of payments, refunds and disputes.',
+  signature:
+    'Verify the signature by the raw bytes, with its time, before anything is read, and give undefined where it is not right.',
   query: 'Send query.text(limit) as it is, encoded for its place.',
   domains: 'Narrow by domains only as far as the service can exactly, and say so in "narrows".',
   fields: 'Give absolute http(s) addresses, and text without HTML.',

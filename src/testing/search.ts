@@ -93,6 +93,7 @@ async function runChecks(
       checkRefusal(fault, await search(fixture, fault[1])),
     )
   }
+  await run.run('errors', '{}', async () => checkNothing(await search(fixture, json({}))))
   await run.run('cancel', null, () =>
     checkCancel(fixture, {
       name: 'the search',
@@ -117,6 +118,15 @@ function faultsOf(first: SearchCase): readonly Fault[] {
     ['cut JSON', { pieces: half }, ['upstream_error']],
     ['cut off', { pieces: half, ending: 'cut' }, ['upstream_error']],
   ]
+}
+
+/** An answer without results is one that failed, or found nothing. */
+function checkNothing({ found, error, asked }: Searched): Check {
+  if (error !== undefined)
+    return checkRefusal(['{}', json({}), ['upstream_error']], { error, asked })
+  const isEmpty = Array.isArray(found?.results) && found.results.length === 0
+  const told = 'the service answered {}: it has to fail with upstream_error, or give no results'
+  return toCheck('errors', '{}', isEmpty ? [] : [told])
 }
 
 // Checks of search engines: their questions, and their reading of the answer.

@@ -1,5 +1,6 @@
 /** Sends events through a sink as the gateway does: samples of every kind, and those of cases. */
 import { deepFrozen } from '../lifetime/scope.ts'
+import { endedCall } from '../observe/record.ts'
 import type { EndedCall, FailureClass, GatewayEvent } from '../plugin.ts'
 import type { RecordedResponse } from './transcripts.ts'
 
@@ -32,52 +33,44 @@ interface ExpectedSending {
 
 const AT = '2026-05-04T12:00:00.000Z'
 
-const CALL = {
+const CALL: EndedCall = endedCall({
   id: 'req_01HZX0000000000000000SAMPL',
   at: AT,
   method: 'POST',
   endpoint: '/v1/chat/completions',
   account_id: 'acme',
-  team_id: null,
   key_id: 'key_sample',
   model: 'vendor/small',
   deployment: 'vendor/small-1',
   status: 200,
-  code: null,
-  limited_by: null,
   outcome: 'completed',
   stream: true,
-  times: { admit_ms: 1, guard_ms: null, first_ms: 120, settled_ms: 799, total_ms: 800 },
+  times: { admit_ms: 1, first_ms: 120, settled_ms: 799, total_ms: 800 },
   usage: { prompt_tokens: 11, completion_tokens: 3 },
   estimated: false,
   cost_usd: '0.000017',
   cost_details: { prompt: '0.000011', completion: '0.000006' },
+  vendor_cost_usd: '0.000014',
   rate: { limit: 60, left: 59 },
-  limits: null,
-  guard: null,
-  decided: null,
-  tag: null,
-  user: null,
   gateway: 'gw-sample',
-  origin: 'api',
-  session: null,
   agent: 'openai-node',
-  attempts: [],
-  cache: null,
-  cache_age: null,
-  masked: null,
-  restored: null,
-  altered: null,
-  asked_model: null,
-  fallback: null,
-  questions: [],
-  retry: null,
-  error: null,
-  trace: null,
   request: { max_tokens: 100, temperature: 0.5 },
   response: { id: 'chatcmpl-sample', model: 'small-1', finish_reasons: ['stop'] },
-  content: null,
-} satisfies EndedCall
+})
+
+const BOOKED = {
+  account_id: 'acme',
+  account_name: 'Acme Ltd',
+  seq: 7,
+  kind: 'top-up',
+  amount_usd: '25',
+  balance_usd: '27.5',
+  reference: 'invoice 17',
+  note: null,
+  expires_at: null,
+  request_id: null,
+  cash: null,
+}
 
 const SAMPLES: { readonly [Name in GatewayEvent['event']]: object } = {
   'call.ended': CALL,
@@ -103,6 +96,15 @@ const SAMPLES: { readonly [Name in GatewayEvent['event']]: object } = {
     object: 'vendor/small-1',
     state: 'raised',
     message: 'calls avoid vendor/small-1',
+  },
+  'credit.booked': BOOKED,
+  'credit.adjusted': { ...BOOKED, kind: 'adjust', amount_usd: '-2.5', note: 'charged twice' },
+  'topup.wanted': {
+    account_id: 'acme',
+    balance_usd: '1.5',
+    below_usd: '5',
+    amount_usd: '25',
+    reference: 'auto:acme:7',
   },
 }
 

@@ -3,7 +3,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { hashSecret } from '../../src/accounts/secrets.ts'
-import { ask, call, run, start, urlOf } from '../_cli.ts'
+import { ask, call, run, inMemory } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { json, startUpstream, type FakeUpstream } from '../upstream.ts'
 import {
@@ -100,8 +100,7 @@ describe('import litellm', () => {
     expectNoSecret(await readFile(join(out, 'gateway.config.yaml'), 'utf8'))
     expectNoSecret(await readFile(join(out, 'models.yaml'), 'utf8'))
 
-    const gateway = await start(['serve', '--port', '0'], { cwd: out, env: VARIABLES })
-    const url = await urlOf(gateway)
+    const url = await inMemory.served({ cwd: out, env: VARIABLES })
     const token = /^SLUICEGATE_ADMIN_TOKEN=(.+)$/m.exec(env)![1]!
     const command = COMMANDS[2]!.map((word) => word.replace('http://127.0.0.1:8787', url))
     const where = { cwd, env: { SLUICEGATE_ADMIN_TOKEN: token } }
@@ -235,8 +234,7 @@ describe('import litellm', () => {
     expect(lines[0]).toBe(summary)
     expect(lines.slice(1, 3).join('\n')).toContain('listless/*')
     expect(lines.slice(1, 3).join('\n')).toContain('openai-compatible/own')
-    const gateway = await start(['serve', '--port', '0'], { cwd: g, env })
-    const url = await urlOf(gateway)
+    const url = await inMemory.served({ cwd: g, env })
     const { json: list } = await ask(url, '', '/v1/models')
     expect(list.data.map(({ id }: { id: string }) => id)).toEqual(['openai/kept'])
 
@@ -272,8 +270,7 @@ describe('import litellm', () => {
     )
     expect([code, JSON.parse(out).notes]).toEqual([0, []])
     const env = Object.fromEntries(JSON.parse(out).needs.map((name: string) => [name, 'us-east-1']))
-    const gateway = await start(['serve', '--port', '0'], { cwd: join(cwd, 'g'), env })
-    const url = await urlOf(gateway)
+    const url = await inMemory.served({ cwd: join(cwd, 'g'), env })
     const { json } = await ask(url, '', '/v1/models')
     const ids = json.data.map(({ id }: { id: string }) => id)
     expect(ids).toEqual(

@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseYAML, stringifyYAML } from 'confbox/yaml'
 import { expect, it, onTestFinished } from 'vitest'
-import { ask, call, start, urlOf } from '../_cli.ts'
+import { ask, call, inMemory } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { recordedText } from '../fixtures.ts'
 import { json, startUpstream } from '../upstream.ts'
@@ -176,8 +176,7 @@ it('a recorded LiteLLM proxy is served as the first line says', async (context) 
   expect(checked.code).toBe(1)
   expect(checked.out.split('\n')[0]).toBe(summary.split(';')[0])
 
-  const gateway = await start(['serve', '--port', '0'], { cwd: gatewayFolder, env })
-  const url = await urlOf(gateway)
+  const url = await inMemory.served({ cwd: gatewayFolder, env })
   const apply = [...command, ...prices, '--url', url, '--apply', '--credits', '100']
   const applied = await call(apply, { cwd, env: { SLUICEGATE_ADMIN_TOKEN: ADMIN } })
   expect(applied.out).toContain('Keys: 10 created, 0 there already, 0 refused.')

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { ask, call, start, urlOf } from '../_cli.ts'
+import { ask, call, inMemory } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { json, startUpstream } from '../upstream.ts'
 
@@ -72,11 +72,7 @@ it('import new-api moves an installation to a gateway, whose clients keep their 
   const checked = await call(['check'], { cwd: out })
   expect([checked.code, checked.out.split('\n')[0]]).toEqual([1, first!.split(';')[0]])
 
-  const gateway = await start(['serve', '--port', '0'], {
-    cwd: out,
-    env: { SLUICEGATE_ADMIN_TOKEN: ADMIN },
-  })
-  const url = await urlOf(gateway)
+  const url = await inMemory.served({ cwd: out, env: { SLUICEGATE_ADMIN_TOKEN: ADMIN } })
   const where = { cwd, env: { SLUICEGATE_ADMIN_TOKEN: ADMIN } }
   const apply = [...command, '--url', url, '--apply']
   expect((await call(apply, where)).out).toContain(

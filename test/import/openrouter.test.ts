@@ -1,6 +1,6 @@
 /** What the page for people of OpenRouter says: their names of models mean the same ones here. */
 import { expect, it, onTestFinished } from 'vitest'
-import { ask, start, urlOf } from '../_cli.ts'
+import { ask, inMemory } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { json, startUpstream } from '../upstream.ts'
 
@@ -41,7 +41,7 @@ it('names of OpenRouter mean the same models', async () => {
     }),
   })
   const env = { OPENROUTER_API_KEY: 'sk-or-v1-invented' }
-  const url = await urlOf(await start(['serve', '--port', '0'], { cwd, env }))
+  const url = await inMemory.served({ cwd, env })
   await ask(url, ADMIN, '/admin/accounts', { id: 'tester', name: 'Tester' })
   await ask(url, ADMIN, '/admin/accounts/tester/credits', { usd: '100' })
   const { json: made } = await ask(url, ADMIN, '/admin/accounts/tester/keys', { name: 'tester' })

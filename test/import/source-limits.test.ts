@@ -1,9 +1,9 @@
 /** No migrated key passes a limit that refused it at its source: random tables, and calls that are counted on both sides. */
 import { describe, expect, it } from 'vitest'
 import litellm from '../../plugins/import/litellm.ts'
-import { countedOf, fromList } from '../../src/accounts/limits.ts'
+import { changedLimits, countedOf } from '../../src/accounts/limits.ts'
 import { hashSecret } from '../../src/accounts/secrets.ts'
-import type { LimitEntry, LimitMembers } from '../../src/server/admin/resources/limit.ts'
+import { simpleForm, type LimitsChange } from '../../src/server/admin/resources/limit.ts'
 import { ACCOUNT, teamKey, type KeyLimits } from '../../src/state/ledger/ledger.ts'
 import { openInMemory } from '../state/sqlite/_engine.ts'
 import { holdOf } from '../state/_hold.ts'
@@ -142,14 +142,9 @@ class Counted {
 /** What the ledger is told of settings of the admin API. */
 function toLedger(settings: Readonly<Record<string, unknown>>): KeyLimits {
   const { rpm_limit, spend_cap, limits } = settings
-  const ofList = limits && fromList(limits as LimitEntry[])
-  const members: LimitMembers = ofList
-    ? Object.fromEntries(Object.entries(ofList).filter(([, value]) => value !== null))
-    : {
-        ...(rpm_limit !== undefined && { rpm: rpm_limit as number }),
-        ...(spend_cap !== undefined && { spendCap: spend_cap as { usd: string; scope: 'day' } }),
-      }
-  const { rpm = 1_000_000 } = members
+  const change = { rpm: rpm_limit, spendCap: spend_cap, limits } as LimitsChange
+  const members = { limits: changedLimits({}, change, 0) }
+  const { rpm = 1_000_000 } = simpleForm(members)
   return { disabled: false, rpm, concurrency: 10, counted: countedOf(members) }
 }
 
@@ -192,6 +187,30 @@ function installation(random: Random, number: number) {
 }
 
 describe('limits of a migrated key', () => {
+  it('beyond sixteen disable it, unless they are accepted by name', () => {
+    const names = Array.from({ length: 20 }, (_, i) => `m${i}`)
+    const model_list = names.map((name) => ({
+      model_name: name,
+      litellm_params: { model: `openai/${name}` },
+    }))
+    const row = {
+      token: hashSecret('sk-of-many'),
+      rpm_limit: 5,
+      model_rpm_limit: Object.fromEntries(names.map((name) => [name, 3])),
+    }
+    const read = (accept: readonly string[]) => {
+      const tables = new Map([['keys', [row]]])
+      const options = { tables, accept: new Set(accept), listed: new Set<string>() }
+      const { keys, notes } = litellm.read({ config: { model_list }, ...options })
+      const said = notes.filter(({ where }) => where.endsWith(': limits'))
+      return [keys![0]!.disabled, keys![0]!.settings.limits, said.map(({ message }) => message)]
+    }
+    const sixteen = expect.objectContaining({ length: 16 })
+    const many = 'it has 21 limits, and here at most 16'
+    expect(read([])).toEqual([true, sixteen, [`${many}: the key is created disabled`]])
+    expect(read(['limits'])).toEqual([false, sixteen, [`${many}: accepted without it`]])
+  })
+
   it(`admit nothing that its source refused, in ${CALLS} calls (seed ${SEED})`, async () => {
     let admitted = 0
     let refused = 0

@@ -200,6 +200,66 @@ describe('the check for guards', () => {
     await expect(checkGuard(pii, [], { options: { weak: 'yes' } })).rejects.toThrow('options.weak')
   })
 
+  /** Failed checks of what a guard would mask. */
+  async function locateFailures(locate: Guard['locate'], remote = false): Promise<string[]> {
+    const guard = { enforces: [], execution: remote ? ('remote' as const) : ('local' as const) }
+    const plugin = defineGuard({
+      name: 'finder',
+      options: v.strictObject({}),
+      setup: (_, host) => ({
+        ...guard,
+        locate: (text, context) => locate!(text, { ...context, host } as never),
+      }),
+    })
+    const one = { text: 'badge 7781', expect: 'pass' as const }
+    const { checks } = await checkGuard(plugin, [
+      { ...one, locates: [{ start: 6, end: 10, label: 'BADGE' }] },
+    ])
+    return checks
+      .filter(({ result }) => result === 'failed')
+      .map(({ name, notes }) => `${name}: ${notes.join()}`)
+  }
+  const badge = (text: string) =>
+    [...text.matchAll(/7781/g)].map(({ index }) => ({
+      start: index,
+      end: index + 4,
+      label: 'BADGE',
+    }))
+
+  it.each<[string, Guard['locate'], RegExp | undefined]>([
+    ['is right', badge, undefined],
+    ['finds too little', () => [], /alone it located nothing, expected 6–10 BADGE/],
+    ['gives no list', () => undefined as never, /no list of ranges/],
+    ['counts beyond the text', (text) => [{ start: 6, end: text.length + 1 }], /no list of ranges/],
+    ['gives one range twice', (text) => [...badge(text), ...badge(text)], /no list of ranges/],
+    ['has fixed places', () => [{ start: 6, end: 10, label: 'BADGE' }], /among other text/],
+    [
+      'looks where rules are in force alone',
+      (text, { rules }) => (rules.deny.length > 0 ? badge(text) : []),
+      /alone it located nothing/,
+    ],
+  ])('finds that "locate" %s', async (_, locate, wanted) => {
+    const failed = await locateFailures(locate)
+    if (wanted) expect(failed.join('\n')).toMatch(wanted)
+    else expect(failed).toEqual([])
+  })
+
+  it('finds that "locate" forgets, and is silent while its service is down', async () => {
+    let turn = 0
+    expect(await locateFailures((text) => (turn++ % 2 ? [] : badge(text)))).toEqual([
+      expect.stringContaining('the second time it located nothing'),
+    ])
+    const silent: Guard['locate'] = async (text, context) => {
+      const { host, signal } = context as unknown as { host: GuardHost; signal: AbortSignal }
+      const url = 'http://127.0.0.1:1/'
+      await host.request({ url, method: 'GET', signal }).catch(() => undefined)
+      return badge(text)
+    }
+    expect(await locateFailures(silent, true)).toEqual([
+      expect.stringContaining('its service is down, and it gave ranges'),
+    ])
+  })
+
   it('compares spans', async () => {
     const text = 'Reach me at jane@example.org today.'
     const rules = { deny: ['personal-data'] } as const
@@ -211,5 +271,10 @@ describe('the check for guards', () => {
       { text, expect: 'deny:personal-data', rules, spans: [{ start: 0, end: 3 }] },
     ])
     expect(bad.ok).toBe(false)
+    const masked = [{ start: 12, end: 28, label: 'EMAIL' }]
+    const { checks } = await checkGuard(pii, [{ text, expect: 'pass', rules: {}, locates: masked }])
+    expect(checks.filter(({ name, result }) => name === 'locate' && result === 'failed')).toEqual(
+      [],
+    )
   })
 })

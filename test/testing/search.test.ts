@@ -32,6 +32,8 @@ interface Flaws {
   close?(): Promise<void>
   cost?: unknown
   log?: boolean
+  /** Fails in its own code for an answer without results. */
+  needsResults?: boolean
 }
 
 function engine(flaws: Flaws = {}): SearchPlugin {
@@ -52,7 +54,11 @@ function engine(flaws: Flaws = {}): SearchPlugin {
         flaws.change?.(query)
         if (flaws.log) host.log.info(`asking with ${apiKey}`)
         const address = `${url}/find?${new URLSearchParams(parameters(query))}`
-        const { found } = await read(await ask(host, address, own(signal)), host, apiKey)
+        const { found = flaws.needsResults ? undefined : [] } = await read(
+          await ask(host, address, own(signal)),
+          host,
+          apiKey,
+        )
         const results = order(found.map(toResult))
         return flaws.cost === undefined
           ? { results }
@@ -109,6 +115,7 @@ describe('the kit for search engines', () => {
         }),
       },
     ],
+    ['errors', 'does not expect an answer without results', { needsResults: true }],
     ['results', 'has another order', { order: (all) => all.toReversed() }],
     ['results', 'leaves the last out', { order: (all) => all.slice(0, -1) }],
     ['results', 'invents a cost', { cost: '0.01' }],

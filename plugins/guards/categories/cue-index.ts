@@ -348,9 +348,9 @@ export type Role = (typeof ROLES)[number]
 
 /** One entry of a list. */
 export interface Cue {
-  /** Such as `en.code.topics.python`, shown to the operator. */
+  /** A name such as `en.code.topics.python`, shown to the operator. */
   readonly id: string
-  /** Undefined for cues of every category. */
+  /** It is undefined for cues of every category. */
   readonly category: Category | undefined
   readonly role: Role
 }

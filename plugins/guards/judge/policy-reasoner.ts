@@ -87,7 +87,7 @@ function matchesIn(answer: Record<string, unknown>, rules: readonly JudgedRule[]
   return [{ rule: rule.rule, score: CONFIDENCE[String(confidence)] ?? CONFIDENCE.medium! }]
 }
 
-/** With a single rule, the answer need not name it. @throws InvalidAnswer */
+/** The rule of a policy with one rule alone, which the answer need not name. @throws InvalidAnswer */
 function only(rules: readonly JudgedRule[]): JudgedRule {
   if (rules.length === 1) return rules[0]!
   throw new InvalidAnswer('it does not say which rule was violated')

@@ -8,7 +8,7 @@ export const DIGIT = 2
 export const MARK = 3
 /** White space inside a line. */
 export const SPACE = 4
-/** Invisible by itself: control characters, joiners, variation selectors, key caps, accents. */
+/** It is invisible by itself: control characters, joiners, variation selectors, key caps, accents. */
 export const HIDDEN = 5
 
 /** Classes of ASCII characters. */

@@ -59,7 +59,8 @@ export function findNumbers(text: string, before: string, label: string, add: Ad
   // Last group of a number of something else, no part of which is a telephone number.
   let otherUntil = -1
   for (let first = 0; first < groups.count; first++) {
-    if (first > otherUntil && OTHER_LABEL.test(groups.wordsBefore(first))) {
+    const isBeforeDigits = groups.reachesDigits(first)
+    if (isBeforeDigits && first > otherUntil && OTHER_LABEL.test(groups.wordsBefore(first))) {
       otherUntil = first
       while (otherUntil + 1 < groups.count && groups.joins(otherUntil + 1)) otherUntil++
     }
@@ -159,6 +160,12 @@ class Groups {
   }
 
   isDigits(index: number): boolean {
+    return this.#isDigits[index]!
+  }
+
+  /** Whether digits follow from a group on, without anything between that could not stand in a number. */
+  reachesDigits(index: number): boolean {
+    while (!this.#isDigits[index] && index + 1 < this.count && this.joins(index + 1)) index++
     return this.#isDigits[index]!
   }
 

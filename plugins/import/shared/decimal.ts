@@ -27,7 +27,7 @@ export function writeDecimal(value: bigint, fractionDigits: number): string | un
   return fraction === '' ? whole : `${whole}.${fraction}`
 }
 
-/** Cut to so many fractional digits. */
+/** It is cut to so many fractional digits. */
 export function roundDown(value: bigint, fractionDigits: number): bigint {
   const unit = 10n ** BigInt(SCALE - fractionDigits)
   return value - (value % unit)

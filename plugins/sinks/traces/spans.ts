@@ -36,7 +36,7 @@ const CANCELLED = 'cancelled'
 /** The ids that the span of a call belongs to. */
 interface TraceOfCall {
   readonly traceId: string
-  /** Undefined for a trace that begins here. */
+  /** It is undefined for a trace that begins here. */
   readonly parent: string | undefined
   /** Whether the client records the trace. */
   readonly sampled: boolean

@@ -102,7 +102,7 @@ function pathOf({ path = [] }: SchemaIssue): string {
   return keys.map(String).join('.') || 'form'
 }
 
-/** Undefined for a body that is not JSON; the schema then says what it expected. */
+/** It is undefined for a body that is not JSON; the schema then says what it expected. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text)

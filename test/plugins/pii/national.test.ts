@@ -1,5 +1,5 @@
 import * as fc from 'fast-check'
-import examples from 'libphonenumber-js/examples.mobile.json' with { type: 'json' }
+import examples from 'libphonenumber-js/examples.mobile.json'
 import { getCountries, getExampleNumber } from 'libphonenumber-js/max'
 import { stdnum } from 'stdnum'
 import { describe, expect, it } from 'vitest'

@@ -1,7 +1,7 @@
 /** Search engines and sinks with one fault each. */
 import { answer, fault } from './bases.ts'
 
-const READ = 'const { found } = await host.readJson(response)'
+const READ = 'const { found = [] } = await host.readJson(response)'
 const WORDS = 'const words = encodeURIComponent(query.text(200))'
 const GET = "host.request({ url, method: 'GET', signal })"
 const MAP = 'results: found.map('

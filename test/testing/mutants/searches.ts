@@ -15,7 +15,7 @@ export default defineSearch({
       const body = host.json({ q: query.text(300), limit: query.maxResults, include, exclude })
       const headers = { 'x-key': apiKey, 'content-type': 'application/json' }
       const response = await host.request({ url: baseURL + '/find', headers, body, signal })
-      const { found, cost } = await host.readJson(response)
+      const { found = [], cost } = await host.readJson(response)
       const results = found.map(({ link, name, excerpt, date }: any) => ({ url: link, title: name, content: excerpt, publishedAt: date }))
       return { results, vendorCost: cost }
     },

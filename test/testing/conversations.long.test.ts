@@ -114,7 +114,7 @@ describe('difficult conversations', () => {
     const { notes } = await conversations({ body })
     expect(notes['two calls at once']).toEqual([
       expect.stringMatching(
-        /^it failed before its request: TypeError: oops \(conversations\.test\.ts/,
+        /^it failed before its request: TypeError: oops \(conversations\.long\.test\.ts/,
       ),
     ])
   })

@@ -193,7 +193,7 @@ describe.concurrent('each check can fail', () => {
       '500',
       'throws whatever it likes',
       { refuse: async () => new TypeError('oops') },
-      /it threw TypeError: oops \(kit\.test\.ts:\d+:\d+\); expected host\.fail/,
+      /it threw TypeError: oops \(kit\.long\.test\.ts:\d+:\d+\); expected host\.fail/,
     ],
     ['500', 'tries again', { attempts: 3 }, /it sent 3 requests/],
     ['garbage', 'takes anything for an answer', { read: lenient }, /it ended without an error/],
@@ -208,7 +208,7 @@ describe.concurrent('each check can fail', () => {
       'reset',
       'blames itself',
       { unreachable: () => new Error('socket hang up') },
-      /it threw Error: socket hang up \(kit\.test\.ts:\d+:\d+\); expected host\.fail with upstream_error/,
+      /it threw Error: socket hang up \(kit\.long\.test\.ts:\d+:\d+\); expected host\.fail with upstream_error/,
     ],
   ])('errors on %s: one that %s', async (on, _what, flaws, note) => {
     const { on: failed, notes } = await failedBy(flaws, { transcripts: QUICK })
