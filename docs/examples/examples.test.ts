@@ -3,8 +3,18 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseYAML } from 'confbox'
 import { describe, expect, it } from 'vitest'
-import { readGuardCases, readSearchCases, readSinkCases, readTranscripts } from 'sluicegate/testing'
-import { checkGuard, testProvider, testSearch, testSink } from 'sluicegate/testing'
+import {
+  checkGuard,
+  readGuardCases,
+  readPaymentsCases,
+  readSearchCases,
+  readSinkCases,
+  readTranscripts,
+  testPayments,
+  testProvider,
+  testSearch,
+  testSink,
+} from 'sluicegate/testing'
 import { createTestGateway } from '../../test/_setup.ts'
 import { json, startUpstream } from '../../test/upstream.ts'
 
@@ -24,6 +34,11 @@ const KITS: Readonly<Record<string, (file: string, cases: string) => Promise<any
     testSearch(await pluginOf(file), { cases: await readSearchCases(cases) }),
   sink: async (file, cases) =>
     testSink(await pluginOf(file), { cases: await readSinkCases(cases) }),
+  payments: async (file, folder) => {
+    const cases = await readPaymentsCases(folder)
+    const { default: sign } = await import(join(folder, 'sign.ts'))
+    return testPayments(await pluginOf(file), { cases, sign })
+  },
 }
 
 describe.each(folders)('%s', (folder) => {

@@ -84,6 +84,22 @@ export function generate(text: string): string {
   })
 }
 
+/** Folders of `docs/` in reading order, with what a reader calls them. */
+export const FOLDERS: Readonly<Record<string, string>> = {
+  tasks: 'Tasks',
+  install: 'Install',
+  clients: 'Clients',
+  migrate: 'Come from another gateway',
+  '': 'Guide and reference',
+  api: 'API',
+  operate: 'Operate',
+  plugins: 'Plugins',
+  explain: 'How it works',
+  examples: 'Examples',
+}
+
+const PLACES = Object.keys(FOLDERS)
+
 /** A page of `docs/` with what its head says. */
 interface Listed {
   /** Below `docs/`. */
@@ -105,7 +121,7 @@ export function pagesInOrder(pages: readonly Page[]): readonly Listed[] {
   })
   return entries.toSorted(
     (one, other) =>
-      one.folder.localeCompare(other.folder) ||
+      PLACES.indexOf(one.folder) - PLACES.indexOf(other.folder) ||
       one.order - other.order ||
       one.file.localeCompare(other.file),
   )
@@ -115,9 +131,7 @@ export function pagesInOrder(pages: readonly Page[]): readonly Listed[] {
 export function pageList(pages: readonly Page[]): string {
   const entries = pagesInOrder(pages)
   const lines = entries.flatMap(({ folder, file, title, description }, index) => [
-    ...(folder === entries[index - 1]?.folder
-      ? []
-      : ['', `## ${folder || 'Guide and reference'}`, '']),
+    ...(folder === entries[index - 1]?.folder ? [] : ['', `## ${FOLDERS[folder]}`, '']),
     `- [${title}](${file}): ${description}`,
   ])
   return `# Sluicegate\n\n> A self-hosted gateway between clients and model vendors: prepaid accounts, limits per key, policies that hold on streams.\n${lines.join('\n')}\n`

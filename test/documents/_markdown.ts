@@ -47,18 +47,27 @@ export class Page {
     this.text = text
     const prose: string[] = []
     const blocks: Block[] = []
-    let open: { language: string; lines: string[]; line: number; fence: string } | undefined
+    let open:
+      | { language: string; lines: string[]; line: number; fence: string; indent: string }
+      | undefined
     for (const [index, line] of this.text.split('\n').entries()) {
-      const fence = /^ *(`{3,})\s*(\S*)/.exec(line)
-      if (open && fence && fence[1] === open.fence && !fence[2]) {
-        const directive = /^<!-- (.*) -->$/.exec(prose.at(open.line - 2) ?? '')?.[1]
+      const fence = /^( *)(`{3,})\s*(\S*)/.exec(line)
+      if (open && fence && fence[2] === open.fence && !fence[3]) {
+        const directive = /^ *<!-- (.*) -->$/.exec(prose.at(open.line - 2) ?? '')?.[1]
         const { language, line: at } = open
         const block = { language, text: open.lines.join('\n'), line: at }
         blocks.push(directive === undefined ? block : { ...block, directive })
         open = undefined
-      } else if (open) open.lines.push(line)
-      else if (fence) {
-        open = { language: fence[2]!, lines: [], line: index + 1, fence: fence[1]! }
+      } else if (open) {
+        open.lines.push(line.startsWith(open.indent) ? line.slice(open.indent.length) : line)
+      } else if (fence) {
+        open = {
+          language: fence[3]!,
+          lines: [],
+          line: index + 1,
+          fence: fence[2]!,
+          indent: fence[1]!,
+        }
       }
       prose.push(open || fence ? '' : line)
     }

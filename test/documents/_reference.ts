@@ -50,7 +50,7 @@ export function referenceOf({ paths, components }: Description): string {
   const schemas = Object.entries(components.schemas).map(
     ([name, schema]) => `### ${name}\n\n${membersOf(schema)}`,
   )
-  return `# API reference\n\nMade of \`/openapi.json\`, which a running gateway serves. [API](docs/api.md) says what it means.\n\n${operations.join('\n\n')}\n\n## Schemas\n\n${schemas.join('\n\n')}\n`
+  return `# API reference\n\nMade of \`/openapi.json\`, which a running gateway serves. [API](docs/api/index.md) says what it means.\n\n${operations.join('\n\n')}\n\n## Schemas\n\n${schemas.join('\n\n')}\n`
 }
 
 function sectionOf(method: string, path: string, operation: Operation): string {

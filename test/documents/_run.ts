@@ -15,9 +15,9 @@ import {
   symlink,
   writeFile,
 } from 'node:fs/promises'
-import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { freePort } from '../_ports.ts'
 import type { FakeUpstream } from '../upstream.ts'
 import { root, type Block, type Page } from './_markdown.ts'
 import { compare, compareShape } from './_shown.ts'
@@ -108,7 +108,7 @@ class PageRun implements AsyncDisposable {
     const file = told.get('file') ?? /^# (\S+\.ya?ml)\n/.exec(text)?.[1]
     if (file !== undefined) {
       if (/^  acme:/m.test(text)) this.#providers.add('acme')
-      return writeFile(join(this.#folder, 'page', file), text)
+      return writeFile(join(this.#folder, 'page', file), this.#localized(text))
     }
     if (language === 'sh') return this.#shell(text)
     if (language === 'console') return this.#dialog(text)
@@ -162,6 +162,8 @@ class PageRun implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#server?.process.kill('SIGKILL')
+    const nginx = await readFile(join(this.#folder, 'page/nginx.pid'), 'utf8').catch(() => '')
+    if (nginx !== '') process.kill(Number(nginx), 'SIGTERM')
     await this.#vendor.close()
     await rm(this.#folder, { recursive: true, force: true })
   }
@@ -189,7 +191,10 @@ class PageRun implements AsyncDisposable {
   /** A configuration, or a part of one on top of what the gateway brings along, is one that the command takes. */
   async #check(text: string): Promise<void> {
     const variables = new Set([...text.matchAll(/\$\{([A-Z_]+)\}/g)].map(([, name]) => name))
-    const set = [...variables].map((name) => `${name}="\${${name}-value-of-${name}}"`)
+    // Stripe's secrets are known by how they begin.
+    const valueOf = (name: string) =>
+      `${/STRIPE_\w*SECRET$/.test(name) ? 'whsec_' : ''}value-of-${name}`
+    const set = [...variables].map((name) => `${name}="\${${name}-${valueOf(name)}}"`)
     const whole = /^extends:/m.test(text) ? text : `extends: starter\n${text}`
     await writeFile(join(this.#folder, 'page/block.yaml'), whole)
     await this.#execute(`${set.join(' ')} sluicegate check --config block.yaml`)
@@ -242,7 +247,8 @@ class PageRun implements AsyncDisposable {
   #environment(): NodeJS.ProcessEnv {
     const { PATH, NODE_COMPILE_CACHE } = process.env
     return {
-      PATH: `${join(this.#folder, 'bin')}:${PATH}`,
+      // nginx is for administrators on most systems.
+      PATH: `${join(this.#folder, 'bin')}:${PATH}:/usr/sbin`,
       HOME: this.#folder,
       ...(NODE_COMPILE_CACHE !== undefined && { NODE_COMPILE_CACHE }),
       ...(this.#secret !== '' && { API_KEY: this.#secret }),
@@ -250,6 +256,8 @@ class PageRun implements AsyncDisposable {
       GATEWAY: `http://127.0.0.1:${this.#port}`,
       SLUICEGATE__SERVER__PORT: String(this.#port),
       SEARXNG_URL: this.#vendor.url,
+      SLACK_WEBHOOK_URL: this.#vendor.url,
+      OTLP_ENDPOINT: this.#vendor.url,
       OPENAI_API_KEY: 'vendor-key',
       ...Object.fromEntries([...this.#providers].map((name) => this.#override(name))),
     }
@@ -295,12 +303,4 @@ async function isReady(port: number): Promise<boolean> {
   } catch {
     return false
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  return port
 }

@@ -21,11 +21,23 @@ const CITATIONS = [
   /\bsection \d+(\.\d+)? of\b(?! RFC)/i,
 ]
 
-const PREPOSITION =
-  /^(?:\*\s*)?(?:about|as|at|before|beside|between|by|for|from|in|like|of|on|per|to|until|with|without)\s/i
 /** What makes a sentence of words that begin with a preposition. */
 const CLAUSE =
   /[,;]|\b(?:is|are|was|were|has|have|had|may|must|can|would|will|comes?|stays?|takes?|gives?|goes)\b/
+
+const anyOf = (words: string) => `(?:${words.replaceAll(' ', '|')})`
+const PREPOSITIONS = anyOf(
+  'about above across after against along among around as at because before behind below beneath beside between beyond by despite during except for from in inside instead into like of on onto only.of outside over per same since so such.as than through throughout till to toward towards under until unto upon via with within without',
+)
+const STATES = anyOf(
+  'absent undefined null empty true called set sent made stored written held aborted counted used created',
+)
+const LINKS = anyOf(
+  'a an as at because by every for from if in inside no of on once only to until when where while with without',
+)
+const PREPOSITION = new RegExp(`^(?:\\*\\s*)?${PREPOSITIONS}\\s`, 'i')
+/** The beginning of a doc comment that is neither a sentence nor a noun phrase. */
+const FRAGMENT = new RegExp(`^\\*\\s*(?:${PREPOSITIONS}|${STATES} ${LINKS})\\s`, 'i')
 
 const PATH = /(?<![\w/.:-])((?:\.{0,2}\/)?[\w.-]+(?:\/[\w.-]+)*\.md(?:#[\w-]+)?)/g
 
@@ -71,6 +83,13 @@ describe('comments', () => {
       .filter(({ path }) => path.startsWith(`${folder}/`))
       .map((comment) => ({ ...comment, first: comment.text.split(/[.:](?:\s|$)/)[0]! }))
       .filter(({ first }) => PREPOSITION.test(first) && !CLAUSE.test(first))
+      .map(({ path, line, text }) => `${path}:${line}: ${text}`)
+    expect(found).toEqual([])
+  })
+
+  it.each(FOLDERS)('for readers of a declaration begin with no fragment: %s', (folder) => {
+    const found = comments
+      .filter(({ path, text }) => path.startsWith(`${folder}/`) && FRAGMENT.test(text))
       .map(({ path, line, text }) => `${path}:${line}: ${text}`)
     expect(found).toEqual([])
   })

@@ -56,7 +56,7 @@ it('docs/troubleshooting.md has a heading for every error code, and for sentence
     heading!.slice(1, -1).split('`, `'),
   )
   const codes = headings.filter((heading) => /^[a-z0-9_]+$/.test(heading))
-  const errors = /\n## Errors\n([^]*?)\n### /.exec(page('docs/api.md').text)![1]!
+  const errors = page('docs/api/errors.md').text.split('\n## ')[0]!
   const known = tablesOf(errors).flatMap(({ rows }) =>
     rows.flatMap(([, cell]) => [...cell!.matchAll(/`(\w+)`/g)].map(([, code]) => code!)),
   )

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import { deadLinks, shippedFiles } from '../../.ci/links.ts'
 import { call } from '../_cli.ts'
-import { root } from './_markdown.ts'
+import { exists, pages, root } from './_markdown.ts'
 
 it('has no link to a file that the package does not ship', () => {
   const shipped = shippedFiles(root)
@@ -17,4 +17,11 @@ it('is printed by its pages, and searched by a word', async () => {
   expect([page.code, page.out]).toEqual([0, expect.stringMatching(/^# /)])
   expect((await call(['docs', 'proxy'])).out).toMatch(/^install\/proxy /m)
   expect((await call(['docs', 'no-such-word-in-it'])).code).toBe(1)
+})
+
+it('has commands that exist for what the page of trust claims', () => {
+  const { text } = pages.find(({ path }) => path === 'docs/trust.md')!
+  const tests = [...text.matchAll(/`npx vitest run (\S+)`/g)].map(([, path]) => path!)
+  expect(tests.length).toBeGreaterThan(3)
+  expect(tests.filter((path) => !exists(path))).toEqual([])
 })

@@ -42,8 +42,14 @@ describe('docs/configuration.md', () => {
   })
 })
 
-describe('docs/api.md', () => {
-  const { text } = page('docs/api.md')
+describe('docs/api', () => {
+  const parts = pages.filter(({ path }) => path.startsWith('docs/api/'))
+  const text = parts.map((one) => one.text).join('\n')
+
+  it('has pages of at most 2500 words', () => {
+    expect(parts.length).toBeGreaterThan(8)
+    expect(parts.filter(({ words }) => words > 2500).map(({ path }) => path)).toEqual([])
+  })
 
   it('has every route of the API', () => {
     const routes = ROUTES.map(({ method, path }) => `\`${method} ${path}\``)

@@ -11,7 +11,7 @@ export default defineSearch({
         const words = encodeURIComponent(query.text(200))
         const url = `${address}/find?words=${words}&limit=${query.maxResults}`
         const response = await host.request({ url, method: 'GET', signal })
-        const { found } = await host.readJson(response)
+        const { found = [] } = await host.readJson(response)
         return {
           results: found.map(({ link, name, excerpt }: any) => ({
             url: link,
