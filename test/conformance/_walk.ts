@@ -27,6 +27,7 @@ import {
   type UsageRow,
   type Booking,
 } from '../../src/state/ledger/ledger.ts'
+import { creditAfter, NO_CREDIT, promotionalPart } from '../../src/state/ledger/blocks.ts'
 import { NotFound } from '../../src/errors/errors.ts'
 import { countersIn, countsOf, kindOf, type Counts } from '../../src/state/ledger/limit-list.ts'
 import type { CountedLimit, Unit } from '../../src/state/ledger/ledger.ts'
@@ -36,13 +37,15 @@ import {
   MINUTE_MS,
   dayOf,
   offsetAt,
-  type CapScope,
   type Window,
   type ZoneRule,
 } from '../../src/state/ledger/windows.ts'
 import { MAX_AMOUNT, parsePico, type Pico } from '../../src/money/money.ts'
 import { holdOf, NO_EXPOSURE } from '../state/_hold.ts'
 import type { TestClock } from './ledger.ts'
+
+/** Windows of the sums that are always kept. */
+type CapScope = 'lifetime' | 'day' | 'month'
 
 const FREE_TIER = { rpm: 6, concurrency: 3 }
 const TEAM = teamKey('one')
@@ -166,6 +169,11 @@ export class Model {
 
   get balance(): Pico {
     return -sum(this.rows)
+  }
+
+  /** The balance with the credit limit. */
+  get spendable(): Pico {
+    return this.balance + (this.own.limits?.credit ?? 0n)
   }
 
   get held(): Pico {
@@ -352,7 +360,7 @@ export class Model {
       (unitOf(one) === 'tokens' && kindOf(one.limit.id).window === 'lifetime')
     const terminal = latest(reached.filter(isTerminal))
     if (terminal) return { ok: false, why: 'limit', limit: refused(terminal), at: now }
-    if (this.paid && this.balance <= 0n) return { ok: false, why: 'credits' }
+    if (this.paid && this.spendable <= 0n) return { ok: false, why: 'credits' }
     const spent = latest(reached)
     if (spent) return { ok: false, why: 'limit', limit: refused(spent), at: now }
     // (b)
@@ -376,9 +384,9 @@ export class Model {
     const full = standings.find((one) => waits(one) === 'concurrency')
     if (full) return held('concurrency', full)
     if (this.paid && ceiling > 0n && this.ceilings() > 0n) {
-      if (expected > this.balance - this.held) return held('balance')
+      if (expected > this.spendable - this.held) return held('balance')
       const paidIn = -sum(this.rows.filter(({ kind }) => kind === 'top-up'))
-      if (this.ceilings() + ceiling > this.balance + risk(paidIn)) return held('balance_ceilings')
+      if (this.ceilings() + ceiling > this.spendable + risk(paidIn)) return held('balance_ceilings')
     }
     const waiting = latest(standings.filter((one) => waits(one)))
     if (waiting) return held(waits(waiting)!, waiting)
@@ -398,7 +406,7 @@ export class Model {
     const lefts = standings
       .filter(({ limit }) => kindOf(limit.id).unit === 'usd')
       .map((one) => one.value - (one.settled - one.reset) - one.held)
-    const near = [this.balance - this.held, ...lefts]
+    const near = [this.spendable - this.held, ...lefts]
     const tight = this.paid && ceiling > 0n && near.some((one) => one - expected < 32n * ceiling)
     const letters = { key: 'k', team: 't', account: 'a', tier: 'f' } as const
     const reserved = own.map((one): Reserved => {
@@ -872,8 +880,9 @@ export class Walk {
     const model = this.#model(account)
     const before = this.#chance(0.1) ? await this.#state(account) : undefined
     const first = !model.calls.some((known) => known.request === request && known.held)
-    const left = model.balance > model.held ? model.balance - model.held : 1n
-    const all = model.balance > 0n ? model.balance : 1n
+    const { spendable } = model
+    const left = spendable > model.held ? spendable - model.held : 1n
+    const all = spendable > 0n ? spendable : 1n
     const amount = bounded(this.#pick([0n, this.#amount(), left, all]))
     const ceiling = bounded(amount + this.#pick([0n, this.#amount(), left]))
     const exposure = this.#pick([
@@ -912,7 +921,8 @@ export class Walk {
     if (before) this.#same('state', account, await this.#state(account), before)
     if (held.why === 'credits') {
       const { balance } = await this.#ledger.account(account)
-      this.#claim(balance <= 0n, 'refused for credits with money left')
+      const { credit = 0n } = model.own.limits ?? {}
+      this.#claim(balance + credit <= 0n, 'refused for credits with money left')
     }
     call.state = 'over'
     if (held.why === 'held' || this.#chance(0.8)) await this.#end(call)
@@ -926,7 +936,7 @@ export class Walk {
     const { state: _, at: __, counted: ___, ...what } = call
     // The day of the hold is charged, even if the caller sends another.
     if (this.#runs(call) && call.state === 'held') what.day = this.#pick([what.day, '20200101'])
-    const { balance: left } = this.#model(call.account)
+    const { spendable: left } = this.#model(call.account)
     const some = this.#pick([0n, this.#amount(), this.#amount()])
     const cost = bounded(left > 0n && this.#chance(0.05) ? left : some)
     const settlement: Settlement = { ...what, cost, usage: this.#usage(call) }
@@ -1010,8 +1020,11 @@ export class Walk {
     call.state = 'over'
     const bound = this.#bounds.get(call.account)!
     if (expected.state === 'charged') exceed(bound, call.request, cost)
-    const { balance } = expected
-    this.#claim(-balance <= bound.most, `balance overrun by more than ${bound.most}`)
+    const { credit = 0n } = this.#model(call.account).own.limits ?? {}
+    this.#claim(
+      -expected.balance - credit <= bound.most,
+      `balance overrun by more than ${bound.most}`,
+    )
     for (const part of [call.key, ACCOUNT]) {
       const ofCap = this.#capBounds.get(`${call.account} ${part}`)
       if (!ofCap) continue
@@ -1190,11 +1203,16 @@ export class Walk {
       }),
       ...(isKey && this.#chance(0.15) ? { expiresAt } : {}),
       ...(counted.length > 0 && { counted }),
+      ...(id === ACCOUNT && this.#chance(0.5) && { credit: this.#amount() }),
     }
     const key = this.#model(account).of(id)
     const revision = Math.max(1, key.revision + this.#pick([-1, 0, 1, 2, 2, 2]))
     this.#note('limits', { account, id, limits, revision })
+    const { credit: before = 0n } = this.#model(account).own.limits ?? {}
     this.#model(account).limit(id, limits, revision)
+    const { credit = 0n } = this.#model(account).own.limits ?? {}
+    // Calls that run were admitted under a higher credit limit, too.
+    if (credit < before) this.#bounds.get(account)!.most += before - credit
     // Calls that run were admitted under another cap.
     this.#capBounds.delete(`${account} ${id}`)
     await this.#ledger.limits(account, id, limits, revision)
@@ -1251,11 +1269,26 @@ export class Walk {
       this.#same('orphans', account, orphans(rows), orphans(model.rows))
       const { balance } = await this.#ledger.account(account)
       this.#same('balance of the rows', account, balance, -sum(rows))
+      this.#auditParts(account, rows.toReversed())
       const from = Math.floor(this.#random() * rows.length)
       const page = await collect(this.#ledger.usage(account, rows[from]?.seq))
       this.#same('page', account, page, rows.slice(from + 1))
       this.#same('verify', account, await this.#ledger.verify(account), [])
     }
+  }
+
+  /** What promotional credit has paid of each call: no more than its cost, and in all what was used of its blocks. */
+  #auditParts(account: string, rows: readonly LedgerRow[]): void {
+    let [credit, promotional] = [NO_CREDIT, 0n]
+    for (const row of rows) {
+      const part = row.kind === 'usage' ? promotionalPart(credit, row.cost) : 0n
+      this.#claim(part >= 0n && (part === 0n || part <= row.cost), 'a part above the cost')
+      promotional += part
+      credit = creditAfter(credit, row)
+    }
+    const given = this.#model(account).blocks.filter(({ name }) => name.startsWith('promo:'))
+    const used = given.reduce((sum, block) => sum + block.used, 0n)
+    this.#same('parts of rows', account, promotional, used)
   }
 
   /** Has the engine release expired leases, which it does at the next admission at the latest. */
@@ -1379,7 +1412,7 @@ function nextMonth(time: number): number {
 }
 
 /** Marsaglia's xorshift with 32 bits, a seeded random generator. */
-function randomOf(seed: number): () => number {
+export function randomOf(seed: number): () => number {
   let state = seed >>> 0 || 1
   return () => {
     state ^= state << 13

@@ -2,12 +2,12 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { createServer, type AddressInfo } from 'node:net'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect } from 'vitest'
+import { freePort } from '../_ports.ts'
 import { environment, own, unprivileged } from './_installed.ts'
 import { DEPLOY } from './_tools.ts'
 
@@ -30,15 +30,6 @@ export type StartProxy = (
   upstreams: readonly number[],
   options?: { readonly tls?: boolean },
 ) => Promise<Proxy>
-
-/** A port that is free now. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  await new Promise((closed) => server.close(closed))
-  return port
-}
 
 /** nginx with `nginx.conf` and a list of gateways like `upstream.conf`. */
 export const startNginx: StartProxy = async (program, upstreams, { tls = false } = {}) => {

@@ -31,13 +31,22 @@ function find(name: string): string | undefined {
   return path
 }
 
-/** Tests that need a program. Without it they are skipped, which their title says. */
+/** Programs that `tools.sh` can install only where there is Go. */
+const BY_GO = new Set(['helm', 'actionlint'])
+
+/** Tests that need a program. Without it they are skipped, which their title and standard error say. */
 export function withTool(name: string, tests: (path: string) => void): void {
   const path = find(name)
-  if (path === undefined)
-    describe.skip(`SKIPPED, because ${name} is missing: run test/deploy/tools.sh`, () =>
-      tests(name))
-  else describe(name, () => tests(path))
+  if (path !== undefined) {
+    describe(name, () => tests(path))
+    return
+  }
+  const remedy = BY_GO.has(name)
+    ? 'install Go, then run test/deploy/tools.sh'
+    : 'run test/deploy/tools.sh'
+  const skipped = `SKIPPED, because ${name} is missing: ${remedy}`
+  process.stderr.write(`${skipped}\n`)
+  describe.skip(skipped, () => tests(name))
 }
 
 /** The end of a program, and what it has printed. */

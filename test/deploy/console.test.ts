@@ -4,11 +4,13 @@ import { dirname, join } from 'node:path'
 import { expect, inject, it } from 'vitest'
 import { keyIn } from '../_cli.ts'
 import { send } from '../_setup.ts'
-import { hasBrowser, settled, TOKEN, Visitors } from '../console/_browser.ts'
+import { hasBrowser, MOST_KIB, settled, TOKEN, Visitors, weightOf } from '../console/_browser.ts'
 import { own } from './_installed.ts'
 import { addressOf, startAs } from './_process.ts'
 
 const { modules } = inject('installed')
+/** Of a first visit: files, and what they ask. */
+const MOST_ANSWERS = 12
 const SCREENS = [
   '/console',
   '/console/usage',
@@ -49,6 +51,11 @@ it.skipIf(!hasBrowser)('shows every screen', async () => {
 
   await using visitors = await Visitors.open(url)
   const { page, faults } = await visitors.page()
+  const { kib, answers } = await weightOf(page, '/console')
+  expect([kib < MOST_KIB, answers <= MOST_ANSWERS], `${kib} KiB, ${answers} answers`).toEqual([
+    true,
+    true,
+  ])
   for (const address of SCREENS) {
     await page.goto(address.replace(/[A-Z]+/, (name) => places[name]!))
     await settled(page)

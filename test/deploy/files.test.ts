@@ -1,12 +1,13 @@
 /** Images, compose files, the chart and the unit, as far as they can be judged without running them. */
 import { DockerfileParser } from 'dockerfile-ast'
 import { parseYAML } from 'confbox'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { makeCertificate } from '../_certificate.ts'
+import { loadConfig } from '../../src/config/config.ts'
 import { call } from '../_cli.ts'
 import { DEPLOY, ROOT, runTool, withTool } from './_tools.ts'
 
@@ -139,6 +140,13 @@ describe('systemd/sluicegate.service', () => {
   })
 })
 
+/** The variables that an image sets. */
+function environmentOf(dockerfile: string): Record<string, string> {
+  const lines = DockerfileParser.parse(dockerfile).getENVs()
+  const properties = lines.flatMap((line) => line.getProperties())
+  return Object.fromEntries(properties.map((one) => [one.getName(), one.getValue() ?? '']))
+}
+
 /** Sets of values by name, as options of helm. */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   default: [],
@@ -238,6 +246,7 @@ describe('helm/sluicegate', () => {
         capabilities: { drop: ['ALL'] },
       })
       expect(container.resources.limits).toEqual({ memory: '512Mi' })
+      expect(container.startupProbe.httpGet.path).toBe('/startupz')
       expect(ofKind('NetworkPolicy')).toHaveLength(1)
       const isShared = VALUES[name]!.includes('state.driver=redis')
       expect(ofKind('PodDisruptionBudget')).toHaveLength(isShared ? 1 : 0)
@@ -288,6 +297,41 @@ describe('helm/sluicegate', () => {
       await writeFile(join(folder, 'objects.yaml'), out)
     })
 
+    it.each(['docker/Dockerfile', 'docker/Dockerfile.full'])(
+      'the outbox of %s is on the volume of the pod, which the pod that replaces it has too; without a volume it is not kept',
+      async (file) => {
+        const placeOf = async (name: string) => {
+          const { out } = await template(VALUES[name]!)
+          const objects = out.split(/^---$/m).map((text) => parseYAML<any>(text))
+          const workload = objects.find((one) => ['StatefulSet', 'Deployment'].includes(one?.kind))
+          const [container] = workload.spec.template.spec.containers
+          const path = join(folder, 'pod.yaml')
+          const map = objects.find((one) => one?.data?.['gateway.config.yaml'])
+          await writeFile(path, map.data['gateway.config.yaml'])
+          const own = (container.env ?? []).map((one: any) => [one.name, one.value])
+          const env = { ...environmentOf(read(file)), ...Object.fromEntries(own) }
+          const { config } = await loadConfig({ file: path, cwd: folder, env })
+          const claims = (workload.spec.volumeClaimTemplates ?? []).map(
+            (one: any) => one.metadata.name,
+          )
+          const mounts = container.volumeMounts.filter((one: any) => claims.includes(one.name))
+          return { state: config.state as any, mounts: mounts.map((one: any) => one.mountPath) }
+        }
+        for (const name of ['redis', 'autoscaling']) {
+          const { state, mounts } = await placeOf(name)
+          expect([state.outbox, state.outboxKept, mounts]).toEqual([
+            '/data/outbox',
+            true,
+            ['/data'],
+          ])
+        }
+        expect(await placeOf('ephemeral')).toMatchObject({
+          state: { outboxKept: false },
+          mounts: [],
+        })
+      },
+    )
+
     it('refuses a proxy with a password, which belongs into a secret', async () => {
       const { code, err } = await template(['egress.proxy=http://me:secret@proxy.corp:3128'])
       expect([code, err]).toEqual([
@@ -322,7 +366,7 @@ describe('helm/sluicegate', () => {
 })
 
 describe('workflows', () => {
-  const names = ['ci', 'clients', 'docs', 'rebuild', 'release']
+  const names = readdirSync(join(ROOT, '.github/workflows')).map((name) => name.replace('.yml', ''))
   const text = (name: string) => readFileSync(join(ROOT, `.github/workflows/${name}.yml`), 'utf8')
 
   it.each(names)('%s uses actions by commit, and has no rights by default', (name) => {

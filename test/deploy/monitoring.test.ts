@@ -1,15 +1,14 @@
 /** Metrics, alert rules and the dashboard, judged by Prometheus itself. */
 import { spawn } from 'node:child_process'
-import { createServer } from 'node:net'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseYAML } from 'confbox'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
+import { freePort } from '../_ports.ts'
 import { page } from '../documents/_markdown.ts'
 import { DEPLOY, ROOT, runTool, withTool } from './_tools.ts'
 
@@ -160,15 +159,6 @@ withTool('prometheus', (prometheus) => {
     expect(await valueOf('count(ALERTS{alertstate="firing"}) or vector(0)')).toBe('0')
   })
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 describe('the dashboard', () => {
   it('has panels in rows, each with a query, and no number twice', () => {

@@ -111,7 +111,7 @@ describe('the tarball', () => {
     expect(statSync(tarball).size).toBeLessThanOrEqual(2 * MIB)
     expect(bytesIn(join(modules, 'sluicegate'))).toBeLessThanOrEqual(8 * MIB)
     const strange = names.filter((name) =>
-      /\.map$|\.test\.|(?<!\.d|docs\/examples\/[\w/-]+)\.ts$|\/test\//.test(name),
+      /\.map$|\.test\.|(?<!\.d|docs\/examples\/[\w/.-]+)\.ts$|\/test\//.test(name),
     )
     expect(strange).toEqual([])
     const licenses = 'dist/src/console/vendor/LICENSES.txt'
@@ -298,6 +298,12 @@ console.log(typeof defineConfig, typeof defineProvider, Object.keys(kit).length 
     }
   })
 
+  it('can be published, as a rehearsal without a registry shows', async () => {
+    const nowhere = ['--registry', 'http://127.0.0.1:9', '--fetch-retries', '0']
+    const { stdout } = await exec('npm', ['publish', tarball, '--dry-run', '--json', ...nowhere])
+    expect(stdout).toContain('"sluicegate@')
+  })
+
   it('finds nothing wrong with the manifest', async () => {
     const { publint } = await import('publint')
     const { messages } = await publint({ pkgDir: join(modules, 'sluicegate'), pack: false })
@@ -323,7 +329,7 @@ describe('text recognition', () => {
 
   it('reads a document once they are there, in the versions that the message names', async () => {
     const { peerDependencies = {} } = await manifestOf(ROOT)
-    const { INSTALL_OCR } = await import('../../providers/tesseract/packages.ts')
+    const { INSTALL_OCR } = await import('../../providers/tesseract.ts')
     const packages = INSTALL_OCR.replace('npm install ', '').split(' ')
     for (const one of packages) {
       const [, name, major] = /^(.+)@(\d+)$/.exec(one)!

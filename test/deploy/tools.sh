@@ -26,4 +26,6 @@ if command -v go >/dev/null; then
   export GOBIN=$tools/bin
   [ -x "$tools/bin/helm" ] || go install helm.sh/helm/v3/cmd/helm@v3.22.0
   [ -x "$tools/bin/actionlint" ] || go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+elif [ ! -x "$tools/bin/helm" ] || [ ! -x "$tools/bin/actionlint" ]; then
+  echo 'go is missing: helm and actionlint are not installed, so the chart and the workflows are not checked' >&2
 fi

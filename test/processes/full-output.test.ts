@@ -2,26 +2,17 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
 import { resolve } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { folder } from '../_folder.ts'
+import { freePort } from '../_ports.ts'
 
 const CLI = resolve(import.meta.dirname, '../../src/cli.ts')
 /** A file of Linux that never has room. */
 const FULL = '/dev/full'
 
-async function freePort(): Promise<string> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return String(port)
-}
-
 it.skipIf(!existsSync(FULL))('serves and ends as it would with room for its log', async () => {
-  const port = await freePort()
+  const port = String(await freePort())
   const command = [process.execPath, CLI, 'serve', '--host', '127.0.0.1', '--port', port]
   const child = spawn('sh', ['-c', `exec "$0" "$@" >${FULL} 2>&1`, ...command], {
     cwd: await folder({}),

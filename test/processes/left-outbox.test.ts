@@ -17,7 +17,7 @@ beforeEach((context: TestContext) => {
 
 function configOf(server: RedisServer, more = ''): string {
   return `
-server: { port: 0 }
+server: { port: 0, shutdownGrace: 0 }
 admin: { token: ${TOKEN} }
 log: { access: false, format: json }
 state: { driver: redis, url: '${server.url}', outbox: ./data/outbox${more} }
@@ -64,6 +64,18 @@ async function spent(url: string): Promise<number> {
   return 10 - json.data.balance_usd
 }
 
+/** Starts a gateway on a folder. @returns its address, which its log names */
+async function startedOn(cwd: string): Promise<string> {
+  const gateway = await start(['serve'], { cwd })
+  const line = () =>
+    gateway
+      .said()
+      .split('\n')
+      .find((one) => one.includes('"started"'))
+  await expect.poll(line).toBeDefined()
+  return JSON.parse(line()!).url
+}
+
 it('a pod that was killed is started again on its folder, and books every cost that was told', async () => {
   await using server = await RedisServer.start()
   const { cwd, running, sum } = await fill(server)
@@ -87,16 +99,22 @@ it('a pod that was killed is started again on its folder, and books every cost t
   expect(verified.code).toBe(0)
 })
 
-it('a folder is booked without a gateway, and lines of it that are imported before cost nothing more', async () => {
+it('a gateway that ends while Redis is away for a moment books all that it has told', async () => {
   await using server = await RedisServer.start()
   const { cwd, running, sum } = await fill(server)
   running.child.kill('SIGTERM')
+  await expect.poll(running.said).toContain('"stopped"')
+  await server.start()
   expect(await running.ended).toMatchObject({ code: 0 })
-  const line = running
-    .said()
-    .split('\n')
-    .find((one) => one.includes('"outbox.left"'))
-  expect(JSON.parse(line!)).toMatchObject({ entries: CALLS, path: join(cwd, 'data/outbox') })
+  expect(running.said()).not.toContain('"outbox.left"')
+  expect(await spent(await startedOn(cwd))).toBeCloseTo(sum, 12)
+})
+
+it('a folder is booked without a gateway, and lines of it that are imported before cost nothing more', async () => {
+  await using server = await RedisServer.start()
+  const { cwd, running, sum } = await fill(server)
+  running.child.kill('SIGKILL')
+  await running.ended
   const { out } = await call(['ledger', 'unsent'], { cwd })
   await writeFile(join(cwd, 'left.jsonl'), out)
   await server.start()
@@ -104,22 +122,17 @@ it('a folder is booked without a gateway, and lines of it that are imported befo
   expect(imported.out).toContain(`${CALLS} were new`)
   const sent = await call(['ledger', 'send'], { cwd })
   expect(sent.code).toBe(0)
-  const again = await start(['serve', '--print-key'], { cwd })
-  const started = () =>
-    again
-      .said()
-      .split('\n')
-      .find((one) => one.includes('"started"'))
-  await expect.poll(started).toBeDefined()
-  expect(await spent(JSON.parse(started()!).url)).toBeCloseTo(sum, 12)
+  expect(await spent(await startedOn(cwd))).toBeCloseTo(sum, 12)
 })
 
 it('where the folder goes with the machine, each settlement is a line of the log, and the status is 74', async () => {
   await using server = await RedisServer.start()
-  const { running, sum } = await fill(server, ', outboxKept: false')
+  const { cwd, running, sum } = await fill(server, ', outboxKept: false')
   running.child.kill('SIGTERM')
   const { code, err, out } = await running.ended
   expect(code).toBe(74)
+  const line = `${out}${err}`.split('\n').find((one) => one.includes('"outbox.left"'))
+  expect(JSON.parse(line!)).toMatchObject({ entries: CALLS, path: join(cwd, 'data/outbox') })
   const rows = [...`${out}${err}`.matchAll(/settlement not booked \(.*?\): (\{.*?\})"/g)]
   const costs = rows.map(([, row]) => Number(JSON.parse(JSON.parse(`"${row}"`)).cost))
   expect([costs.length, costs.reduce((all, cost) => all + cost, 0)]).toEqual([

@@ -6,9 +6,9 @@ import { call, start } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 
 /** A plugin as `plugin new` writes it. */
-async function written(): Promise<string> {
+async function written(kind = 'provider'): Promise<string> {
   const dir = await folder({})
-  expect((await call(['plugin', 'new', 'provider', 'acme', '--dir', dir])).code).toBe(0)
+  expect((await call(['plugin', 'new', kind, 'acme', '--dir', dir])).code).toBe(0)
   return dir
 }
 
@@ -49,6 +49,10 @@ it('plugin dev serves each case, shows its calls, and takes over every change wi
   await edit(join(cwd, 'acme.ts'), 'const chunks const', 'const chunks')
   await edit(join(cwd, 'acme.ts'), 'if (text.length.of) text.no.such; emit', 'if (text) emit')
   await expect.poll(async () => (await ask()).choices?.[0].message.content).toBe('Grüße, 👋!')
+  // What it logs by its host is printed.
+  const setUp = /^.*setup\(.*$/m.exec(await readFile(join(cwd, 'acme.ts'), 'utf8'))![0]
+  await edit(join(cwd, 'acme.ts'), setUp, `${setUp}\n    host.log.debug('set up', { by: 1 })`)
+  await expect.poll(said).toContain('acme-hello logs debug: set up { by: 1 }')
   // A case that was edited is run again.
   await edit(join(cwd, 'acme.cases/hello.http'), 'Grüße', 'Hallo')
   await expect.poll(said).toMatch(/FAILED answer, hello: text: expected "Grüße/)
@@ -65,4 +69,22 @@ it('plugin test --watch runs the kit again', async () => {
   await expect.poll(said).toMatch(/\nacme\.ts:\n[^]*completion_tokens: expected 3, found 6/)
   child.kill('SIGINT')
   await ended
+})
+
+it('plugin dev of a payment plugin plays its cases, and takes orders', async () => {
+  const cwd = await written('payments')
+  const { child, said, ended } = await start(['plugin', 'dev', './acme.ts'], { cwd })
+  await expect.poll(said).toMatch(/checks: \d+ ok, 0 failed/)
+  await expect.poll(said).toMatch(/acme, read\n {2}got .*"refund":"r_1".*\n {2}gave .*"refunded"/)
+  const [, url = '', secret = '', body = ''] =
+    /curl (\S+) -H 'authorization: Bearer (\S+)'.* -d '(.*)'/.exec(said())!
+  const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' }
+  const response = await fetch(url, { method: 'POST', headers, body })
+  const { data } = (await response.json()) as any
+  expect(data).toMatchObject({ url: 'https://pay.example/page_1', usd: 25 })
+  await expect
+    .poll(said)
+    .toContain(`the provider got POST /pages\n  {"reference":"${data.reference}"`)
+  child.kill('SIGINT')
+  expect((await ended).code).toBe(0)
 })

@@ -58,7 +58,9 @@ describe('serve', () => {
     const url = await urlOf(running)
     const said = running.said()
     expect(said).toMatch(/shown only now; account "local", 10 USD\n/)
-    expect(said).toMatch(/Models +\w+\/\w+, .*;\n +more vendors: sluicegate vendors\n/)
+    expect(said).toMatch(
+      /Models +\d+: \w+\/\w+, .*;\n +OPENAI_API_KEY or ANTHROPIC_API_KEY in \.env brings more:\n +sluicegate docs tasks\/first-vendor\n/,
+    )
     const body = JSON.parse(/-d '(.*)'\n/.exec(said)![1]!)
     const answer = await ask(url, keyIn(said), CHAT, body)
     expect(answer.status, answer.text).toBe(200)
@@ -254,7 +256,7 @@ describe('a gateway with its state in a file', () => {
     expect(second.said()).not.toContain('sk-sluice-')
     const third = await call(['serve', '--port', '0'], { cwd, env })
     expect(third.code).toBe(1)
-    expect(third.err).toMatch(/one process/i)
+    expect(third.err).toMatch(/^A gateway runs here already: http/)
   })
 })
 

@@ -1,18 +1,18 @@
-/** Gateways as processes that streams run in: their signals, faults, restarts and memory. Run by `npm run test:processes`. */
+/**
+ * Gateways as processes that streams run in: their signals, faults, restarts and memory; and tests that take long, because they
+ * stop real servers again and again or go through thousands of cases. Run by `npm run test:processes`.
+ */
 import { join } from 'node:path'
-import { defineConfig } from 'vitest/config'
+import { configDefaults, defineConfig, mergeConfig } from 'vitest/config'
+import base from '../../vitest.config.ts'
 
-const ROOT = join(import.meta.dirname, '../..')
-
-export default defineConfig({
-  root: ROOT,
-  test: {
-    include: ['test/processes/**/*.test.ts'],
-    setupFiles: 'test/_watchdog.ts',
-    maxWorkers: 2,
-    testTimeout: 120_000,
-    hookTimeout: 60_000,
-    env: { NODE_COMPILE_CACHE: join(ROOT, 'node_modules/.cache/compiled') },
-    expect: { poll: { timeout: 60_000 } },
-  },
-})
+export default mergeConfig(
+  { ...base, test: { ...base.test, include: [], exclude: [...configDefaults.exclude] } },
+  defineConfig({
+    root: join(import.meta.dirname, '../..'),
+    test: {
+      include: ['test/processes/**/*.test.ts', 'test/**/*.long.test.ts'],
+      maxWorkers: 2,
+    },
+  }),
+)

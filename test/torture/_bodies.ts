@@ -431,4 +431,5 @@ export const GRAMMAR: Readonly<Record<string, Make>> = {
   '/v1/ocr': ocr,
   '/v1/audio/speech': speech,
   '/v1/audio/transcriptions': transcription,
+  '/v1/key/checkout': object({ usd: (random) => pick(random, ['5', '25.5', '1000']) }),
 }

@@ -1,10 +1,10 @@
 /**
  * `npm run torture -- console`: the console in a browser, before a gateway with 1,000,000 calls, 10,000 accounts and 50,000
- * keys: what each screen asks and how long it takes; two consoles while 200 calls a second end, and for eight hours of their
- * own clock, after which its garbage is collected from outside; what of a processor a console takes.
- * `--calls`, `--accounts`, `--hours`, `--seconds`, `--rounds` change it, `--only screens|cost|live|hours` leaves parts out, and
- * `--folder` keeps the calls for the next run, and for that of `questions.ts`; `--short` has less of everything, and bounds on what the load of a machine
- * cannot change.
+ * keys: what each screen asks and how long it takes, and finding the last key; two consoles while 200 calls a second end, and for
+ * eight hours of their own clock, after which its garbage is collected from outside; what of a processor a console takes.
+ * `--calls`, `--accounts`, `--keys`, `--hours`, `--seconds`, `--rounds` change it, `--only screens|last|cost|live|hours` leaves
+ * parts out, and `--folder` keeps the calls for the next run, and for that of `questions.ts`; `--short` has less of everything,
+ * and bounds on what the load of a machine cannot change. The largest sizes are those of `--calls 10000000 --keys 100000`.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -25,6 +25,7 @@ const { values } = parseArgs({
     short: { type: 'boolean', default: false },
     calls: { type: 'string' },
     accounts: { type: 'string' },
+    keys: { type: 'string' },
     hours: { type: 'string' },
     seconds: { type: 'string' },
     rounds: { type: 'string' },
@@ -40,7 +41,10 @@ const accounts = amount(values.accounts, 200, 10_000)
 const hours = amount(values.hours, 0.1, 8)
 const seconds = amount(values.seconds, 3, 60)
 const rounds = amount(values.rounds, 2, 9)
-const KEYS_OF_EACH = 5
+const KEYS_OF_EACH = Math.max(
+  1,
+  Math.round(amount(values.keys, 5 * accounts, 5 * accounts) / accounts),
+)
 const PER_SECOND = 200
 const FEW_PER_SECOND = 20
 /** Of a screen: its requests, how long the gateway takes for one of them, of lists, and until it is painted, ms. */
@@ -116,6 +120,7 @@ async function run(): Promise<void> {
   const limits = { rpm_limit: 1_000_000, concurrency_limit: 1000 }
   await gateway.admin('PATCH', `/keys/${secret}`, limits)
   if (isAsked('screens')) await screensOf(gateway)
+  if (isAsked('last')) await lastOf(gateway)
   const { page: requests } = await gateway.visitors.page()
   const { page: overview } = await gateway.visitors.page()
   if (isAsked('cost')) await costOfWatching(gateway, overview)
@@ -189,6 +194,45 @@ async function screensOf(gateway: Demo): Promise<void> {
       )
     }
   }
+  await page.context().close()
+}
+
+/** The last key is found by its name in the search and in the list, opened, and chosen as itself. */
+async function lastOf(gateway: Demo): Promise<void> {
+  const account = accountId(accounts - 1)
+  const id = keyId(account, KEYS_OF_EACH - 1)
+  const name = `Key ${KEYS_OF_EACH - 1} of ${account}`
+  const { page } = await gateway.visitors.page()
+  const timed = async (what: string, most: number, work: () => Promise<unknown>) => {
+    const began = performance.now()
+    await work()
+    report(`${name}, ${what}`, performance.now() - began, most)
+  }
+  await page.goto('/console')
+  await settled(page)
+  await page.keyboard.press('/')
+  await timed('found by the search', MOST.painted, async () => {
+    await page.keyboard.type(name)
+    await page.getByRole('option', { name }).waitFor()
+  })
+  await timed('opened', MOST.painted, async () => {
+    await page.keyboard.press('Enter')
+    await page.locator(`h1:has-text("${name}")`).waitFor()
+  })
+  const list = `/console/keys?q=${encodeURIComponent(name)}`
+  await timed('in the list', MOST.painted, async () => {
+    await page.goto(list)
+    await page.locator('tbody .row-link', { hasText: name }).waitFor()
+  })
+  await page.goto('/console/play')
+  await settled(page)
+  await timed('chosen as itself', MOST.painted, async () => {
+    await page.getByLabel('As key', { exact: true }).fill(name)
+    await page.getByRole('option', { name }).click()
+    await page.locator(`input[title="${id}"]`).waitFor()
+  })
+  for (const path of [`/search?q=${encodeURIComponent(name)}`, list.replace('/console', '')])
+    report(`  GET ${path}`, await timeOf(gateway, path), MOST.list)
   await page.context().close()
 }
 

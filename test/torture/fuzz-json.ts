@@ -5,6 +5,7 @@
  */
 import { gunzipSync, inflateSync, brotliDecompressSync, zstdDecompressSync } from 'node:zlib'
 import { ROUTES } from '../../src/gateway/routes.ts'
+import { fakeProvider, paymentsOf } from '../payments/_provider.ts'
 import { CODINGS } from '../server/_hostile-bodies.ts'
 import { Bench } from './_bench.ts'
 import { GRAMMAR, MOCK_CONFIG } from './_bodies.ts'
@@ -137,9 +138,11 @@ async function play(one: Case, bench: Bench, number: number): Promise<string | u
   run.count(`${isForm ? 'form ' : ''}${status} ${code ?? ''}`.trim())
   if (fault) return `${one.path} ${status}: ${fault}`
   if (status >= 500) return `${one.path}: ${status} ${code}: ${answer.body}`
-  if (one.valid && status !== 200)
+  // An account has so many open orders an hour.
+  const isOneMore = one.path === '/v1/key/checkout' && code === 'rate_limited'
+  if (one.valid && status !== 200 && !isOneMore)
     return `${one.path}: a valid request is ${status}: ${answer.body}`
-  if (one.valid && code) return `${one.path}: a valid request ends with ${code}`
+  if (one.valid && code && !isOneMore) return `${one.path}: a valid request ends with ${code}`
   if (isForm) return undefined
   if (text === undefined) return status >= 400 ? undefined : 'corrupt, and taken'
   const isObject = typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)
@@ -196,7 +199,7 @@ function takenFor(path: string, { headers, body }: RawAnswer) {
 const suite: Fuzz<Case> = {
   lanes: 16,
   perGateway: 100_000,
-  open: () => Bench.open(MOCK_CONFIG, 16, options.driver),
+  open: () => Bench.open({ ...MOCK_CONFIG, ...paymentsOf(fakeProvider()) }, 16, options.driver),
   make,
   play,
   async shrink(one, fails) {

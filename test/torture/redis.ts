@@ -28,7 +28,15 @@ const CALLERS = 16
 const REPEATS = 0.15
 const PATIENCE_MS = 60_000
 const ACCOUNTS = Array.from({ length: 8 }, (_, i) => `acct_${i}`)
-const LIMITS = { disabled: false, rpm: 100_000_000, concurrency: 1_000_000 }
+/** Limits that no call reaches, with counters of each kind. */
+const LIMITS = {
+  disabled: false,
+  rpm: 100_000_000,
+  concurrency: 1_000_000,
+  counted: ['cap.5h', 'cap.week', 'tokens.minute', 'requests.day', 'concurrency.0a1b2c3d'].map(
+    (id) => ({ id, value: MAX_AMOUNT }),
+  ),
+}
 const FREE_TIER = { rpm: 1, concurrency: 1 }
 const USAGE: UsageRow = {
   at: Date.now(),
@@ -99,7 +107,8 @@ async function write({ ledger, told }: Setting, over: AbortSignal): Promise<void
       if (!held.ok && held.why === 'lost') continue
       if (!held.ok) throw new Error(`${request} was refused: ${held.why}`)
       const cost = BigInt(1 + (requests % 5000))
-      await settle(ledger, told, { ...lease, day: held.day, cost, usage: USAGE })
+      const usage = { ...USAGE, counted: held.counted! }
+      await settle(ledger, told, { ...lease, day: held.day, cost, usage })
     } catch (error) {
       if ((error as { status?: number }).status !== 503) throw error
       await ledger.leave(lease)
@@ -159,13 +168,17 @@ async function drained({ ledger }: Setting): Promise<void> {
 
 /** Holds rows and sums against what callers were told. @returns how often what was wrong */
 async function wrongs({ ledger, told }: Setting): Promise<Record<string, number>> {
-  const wrong = { missing: 0, doubled: 0, amount: 0, unheard: 0, sums: 0 }
+  const wrong = { missing: 0, doubled: 0, amount: 0, unheard: 0, sums: 0, counters: 0 }
   const seen = new Set<string>()
   for (const account of ACCOUNTS) {
     let balance = 0n
-    for await (const { kind, request, cost } of ledger.usage(account)) {
+    const counted = new Map<string, bigint>()
+    for await (const { kind, request, cost, usage } of ledger.usage(account)) {
       balance -= cost
       if (kind !== 'usage') continue
+      for (const name of usage!.counted!.split(',')) {
+        counted.set(name, (counted.get(name) ?? 0n) + amountOf(name, cost))
+      }
       if (seen.has(request)) wrong.doubled++
       seen.add(request)
       const known = told.costs.get(request)
@@ -173,10 +186,25 @@ async function wrongs({ ledger, told }: Setting): Promise<Record<string, number>
       else if (known.cost !== cost) wrong.amount++
     }
     if ((await ledger.account(account)).balance !== balance) wrong.sums++
+    for (const { limit, current, used } of await ledger.counters(account, 'key')) {
+      // A minute may have ended since.
+      if (current !== '' && used !== (counted.get(`k:${limit.id}@${current}`) ?? 0n))
+        wrong.counters++
+    }
   }
   for (const request of told.costs.keys()) if (!seen.has(request)) wrong.missing++
-  wrong.sums += (await ledger.verify()).length
+  for (const { account, what, stored, recomputed } of await ledger.verify()) {
+    wrong.sums++
+    process.stdout.write(`${account}: ${what}: ${stored} is kept, ${recomputed} is right\n`)
+  }
   return wrong
+}
+
+/** What a call counts in a counter that its hold has named. */
+function amountOf(name: string, cost: bigint): bigint {
+  if (name.startsWith('k:cap')) return cost
+  if (name.startsWith('k:tokens')) return 1500n
+  return name.startsWith('k:concurrency') ? 0n : 1n
 }
 
 function report(what: string, setting: Setting, wrong: Record<string, number>, more: string): void {
