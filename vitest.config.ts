@@ -2,22 +2,23 @@ import { join } from 'node:path'
 import { configDefaults, defineConfig } from 'vitest/config'
 
 export default defineConfig({
-  // As the gateway resolves them for plugins.
-  resolve: {
-    alias: [
-      { find: /^sluicegate$/, replacement: join(import.meta.dirname, 'src/index.ts') },
-      { find: /^sluicegate\/testing$/, replacement: join(import.meta.dirname, 'src/testing.ts') },
-    ],
-  },
   test: {
     include: ['test/**/*.test.ts', 'docs/examples/*.test.ts'],
+    reporters: ['default', './test/_skipped.ts'],
     setupFiles: ['test/_environment.ts', 'test/_watchdog.ts'],
-    // The first two have scripts of their own; tests of installed packages are none of ours.
-    exclude: ['test/deploy/**', 'test/processes/**', ...configDefaults.exclude],
+    // The first three have scripts of their own; tests of installed packages are none of ours.
+    exclude: [
+      'test/deploy/**',
+      'test/processes/**',
+      'test/**/*.long.test.ts',
+      ...configDefaults.exclude,
+    ],
     // Files share processes: to load the gateway anew for each takes longer than most tests.
     isolate: false,
+    // Node loads TypeScript itself, as it does for the gateway: nothing is transformed, and no import is a getter.
+    experimental: { viteModuleRunner: false, nodeLoader: false },
     // Most of what takes time waits: for sockets, disks, retries.
-    maxWorkers: 4,
+    maxWorkers: 6,
     testTimeout: 120_000,
     hookTimeout: 60_000,
     // Gateways in processes of their own start in half the time.

@@ -5,7 +5,7 @@
 import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { ConfigContext, UserConfig } from '../src/index.ts'
-import { hasOcr, INSTALL_OCR } from '../providers/tesseract/packages.ts'
+import { hasOcr, INSTALL_OCR } from '../providers/tesseract.ts'
 import { hasOllama } from './starter-ollama.ts'
 import { starterSearch } from './starter-search.ts'
 import { addressOf, keyVariableOf, VENDORS, type Vendor } from '../providers/vendors.ts'
@@ -112,10 +112,21 @@ const SPEECH: Offer = {
   },
 }
 
+/** Variables of vendors that a start may name, the first that are not set. */
+const WELL_KNOWN = [
+  'OPENAI_API_KEY',
+  'ANTHROPIC_API_KEY',
+  'GEMINI_API_KEY',
+  'OPENROUTER_API_KEY',
+  'MISTRAL_API_KEY',
+  'GROQ_API_KEY',
+]
+
 /** What would bring further models in this environment, in words. */
-export function starterHints(_env: ConfigContext['env']): string[] {
+export function starterHints(env: ConfigContext['env']): string[] {
+  const missing = WELL_KNOWN.filter((name) => !env[name]).slice(0, 2)
   return [
-    'more vendors: sluicegate vendors',
+    `${missing.join(' or ')} in .env brings more:\nsluicegate docs tasks/first-vendor`,
     ...(hasOcr() ? [] : [`for local/ocr: ${INSTALL_OCR}`]),
   ]
 }

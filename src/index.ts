@@ -1,7 +1,7 @@
 /** Entry point of the package, for configurations and plugins. */
 import type { ConfigContext, UserConfig } from './config/config.ts'
 
-export { defineGuard, defineProvider, defineSearch, defineSink } from './plugin.ts'
+export { defineGuard, definePayments, defineProvider, defineSearch, defineSink } from './plugin.ts'
 export type * from './plugin.ts'
 export type { ConfigContext, UserConfig } from './config/config.ts'
 

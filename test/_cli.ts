@@ -8,8 +8,9 @@ import { delimiter, dirname, resolve } from 'node:path'
 import type { Readable } from 'node:stream'
 import { expect, onTestFinished, vi } from 'vitest'
 import { main } from '../src/cli/main.ts'
+import { loadConfig } from '../src/config/config.ts'
 import { folder } from './_folder.ts'
-import { send } from './_setup.ts'
+import { createTestGateway, send } from './_setup.ts'
 
 const CLI = resolve(import.meta.dirname, '../src/cli.ts')
 
@@ -84,6 +85,17 @@ function watched(child: ChildProcessByStdio<null, Readable, Readable>): Running 
   child.stderr.on('data', (text: Buffer) => (err += text))
   const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, out, err }))
   return { child, said: () => out + err, ended }
+}
+
+/**
+ * What `serve` serves in this folder, within this process: its configuration and its state. It is closed with the test. No line
+ * of its calls comes between those of a command that is called meanwhile.
+ */
+export async function served({ cwd, env = {} }: Where & { readonly cwd: string }): Promise<string> {
+  const config = await loadConfig({ cwd, env: { ...env, SLUICEGATE__LOG__ACCESS: 'false' } })
+  const gateway = await createTestGateway(config, undefined, { withAccount: false })
+  onTestFinished(() => gateway.close())
+  return gateway.url
 }
 
 export async function run(...args: Parameters<typeof start>): Promise<Ended> {
@@ -166,6 +178,13 @@ const startInMemory = (args: readonly string[], where?: Where, node?: readonly s
 const runInMemory = (args: readonly string[], where?: Where, node?: readonly string[]) =>
   run(args, memory(where), node)
 const callInMemory = (args: readonly string[], where?: Where) => call(args, memory(where))
+const servedInMemory = (where: Parameters<typeof served>[0]) =>
+  served({ ...where, ...memory(where) })
 
 /** Commands whose state is forgotten. */
-export const inMemory = { start: startInMemory, run: runInMemory, call: callInMemory }
+export const inMemory = {
+  start: startInMemory,
+  run: runInMemory,
+  call: callInMemory,
+  served: servedInMemory,
+}

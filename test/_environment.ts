@@ -1,6 +1,13 @@
-/** Tests see nothing of the shell that starts them: no keys of vendors, no proxies, no settings of a gateway. */
+/**
+ * Tests see nothing of the shell that starts them: no keys of vendors, no proxies, no settings of a gateway. Each file has
+ * the time that this machine needs when the file begins.
+ */
+import { enableCompileCache } from 'node:module'
+import { vi } from 'vitest'
 import { ENGINES } from '../config/starter-search.ts'
 import { VENDORS } from '../providers/vendors.ts'
+import { providePluginImports } from '../src/gateway/plugin-imports.ts'
+import { patience } from './_patience.ts'
 
 const NAMES: ReadonlySet<string> = new Set([
   ...VENDORS.flatMap(({ variables, address = [] }) => [...variables, ...address]),
@@ -16,3 +23,10 @@ for (const name of Object.keys(process.env)) {
   if (NAMES.has(name) || PROXY.test(name) || name.startsWith('SLUICEGATE_'))
     delete process.env[name]
 }
+
+vi.setConfig({ testTimeout: 120_000 * patience(), hookTimeout: 60_000 * patience() })
+
+// As the command line does. The threads of a gateway start in a third of the time.
+enableCompileCache()
+// Plugins of tests and examples find this gateway by its name.
+providePluginImports()

@@ -21,6 +21,8 @@ export interface ForkedGateway extends AsyncDisposable {
   promises(): Promise<number>
   /** Bytes that are in use after a collection of garbage. */
   live(): Promise<number>
+  /** Has it end as a crash does once the next charge is booked, before the rest of that answer is sent. */
+  dieWhenBooked(): Promise<void>
   /** Ends it as a crash does. */
   kill(): Promise<void>
 }
@@ -46,6 +48,7 @@ export async function forkGateway(config: object): Promise<ForkedGateway> {
     usage: () => ask('usage'),
     promises: () => ask('promises'),
     live: () => ask('live'),
+    dieWhenBooked: () => ask('die when booked'),
     async kill() {
       child.kill('SIGKILL')
       await exited

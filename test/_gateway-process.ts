@@ -60,6 +60,16 @@ process.on('message', (asked) => {
     promises = 0
     return
   }
+  if (asked === 'die when booked') {
+    const { ledger } = t.gateway.runtime
+    const settle = ledger.settle.bind(ledger)
+    ledger.settle = async (settlement) => {
+      await settle(settlement)
+      process.kill(process.pid, 'SIGKILL')
+      return new Promise(() => {})
+    }
+    return void process.send!('ready')
+  }
   if (asked === 'live') {
     void liveBytes().then((bytes) => process.send!(bytes))
     return

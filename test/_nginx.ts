@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { connect, createServer, type AddressInfo } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -13,15 +13,6 @@ export const NO_NGINX = 'nginx is not installed'
 
 export interface Nginx extends AsyncDisposable {
   readonly url: string
-}
-
-/** @returns free ports of this machine */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'))
-  await Promise.all(servers.map((server) => server.listening || once(server, 'listening')))
-  const ports = servers.map((server) => (server.address() as AddressInfo).port)
-  await Promise.all(servers.map((server) => new Promise((closed) => server.close(closed))))
-  return ports
 }
 
 /** Starts nginx with the lines of a server block. @param http lines before it; relative paths are in a folder of its own */

@@ -7,6 +7,18 @@ export interface Behaviour {
   close?(): void
 }
 
+/** The provider `mock` of a test, whose answers begin, and go on when they are told to. */
+export function gated(told: Promise<void>): { readonly mock: { readonly use: ProviderPlugin } } {
+  const use = definePlugin('gated', {
+    async *chat() {
+      yield { choices: [{ index: 0, delta: { content: 'We' } }] }
+      await told
+      yield { choices: [{ index: 0, delta: { content: 'll.' }, finish_reason: 'stop' }] }
+    },
+  })
+  return { mock: { use } }
+}
+
 export function definePlugin(name: string, { chat, close }: Behaviour): ProviderPlugin {
   return defineProvider({
     name,

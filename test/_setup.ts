@@ -124,7 +124,7 @@ export async function createTestGateway(
   const log = createConsola({ level: 4, reporters, throttle: 0 })
   const read = 'origins' in config ? config : loaded(config, directory)
   const gateway = await createGateway(read, { log, freezesAll })
-  const server = await listen(gateway, { host: '127.0.0.1', port })
+  const server = await listen(gateway, { host: '127.0.0.1', port, warm: false })
   const { url } = server
 
   const newAccount = async (id: string, usd?: string) => {
@@ -184,7 +184,7 @@ export async function createGatewayBeside(
 ): Promise<Pick<TestGateway, 'url' | 'gateway' | 'close'>> {
   const log = createConsola({ level: 0 })
   const gateway = await createGateway(loaded(config), { log })
-  const server = await listen(gateway, { host: '127.0.0.1', port: 0 })
+  const server = await listen(gateway, { host: '127.0.0.1', port: 0, warm: false })
   const close = async (graceSeconds = 0) => {
     await server.close({ graceSeconds })
     await gateway.close()

@@ -4,7 +4,7 @@ import { parentPort } from 'node:worker_threads'
 import { patience } from './_patience.ts'
 
 /** Far above what an honest test takes in one turn, on a machine with much else to do. */
-const LIMIT_SECONDS = Number(process.env.WATCHDOG_SECONDS ?? Math.round(60 * patience))
+const LIMIT_SECONDS = Number(process.env.WATCHDOG_SECONDS ?? Math.round(60 * patience()))
 
 let name = 'a test'
 let timer: NodeJS.Timeout | undefined

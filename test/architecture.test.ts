@@ -84,6 +84,7 @@ const ORDER: readonly string[] = [
   'search',
   'upstream',
   'catalog',
+  'payments',
   'index.ts',
   'pipeline',
   'endpoints',
@@ -271,8 +272,15 @@ describe('architecture', () => {
     expect(named).toEqual([])
   })
 
-  it('keeps the console a page: it imports its own files and four libraries', () => {
-    const libraries = new Set(['preact', 'preact/hooks', '@preact/signals', 'htm', 'uplot'])
+  it('keeps the console a page: it imports its own files and five libraries', () => {
+    const libraries = new Set([
+      'preact',
+      'preact/hooks',
+      '@preact/signals',
+      'htm',
+      'uplot',
+      'markdown-it',
+    ])
     const pages = src.filter(({ path }) => /^src\/console\/(?!pack\.ts)/.test(path))
     expect(pages.length).toBeGreaterThan(20)
     const wrong = pages.flatMap(({ path, imports }) =>
@@ -289,9 +297,11 @@ describe('architecture', () => {
     expect(loaded.map(({ path }) => path)).toEqual([])
     const drawing = pages.filter(({ imports }) => imports.includes('uplot'))
     expect(drawing.map(({ path }) => path)).toEqual(['src/console/parts/plot.ts'])
+    const reading = pages.filter(({ imports }) => imports.includes('markdown-it'))
+    expect(reading.map(({ path }) => path)).toEqual(['src/console/parts/help.ts'])
     // Loaded where something is drawn, because it is as large as the rest.
     const eager = pages.filter(({ text }) =>
-      /from '[./]*parts\/plot\.ts'|from '\.\/plot\.ts'/.test(text),
+      /from '[./]*parts\/(?:plot|help)\.ts'|from '\.\/(?:plot|help)\.ts'/.test(text),
     )
     expect(eager.filter(({ text }) => !/import type .*plot\.ts/.test(text))).toEqual([])
     const users = src
@@ -338,6 +348,7 @@ describe('architecture', () => {
     expect(callers('book').sort()).toEqual([
       'src/gateway/seed.ts',
       'src/observe/usage/expiry.ts',
+      'src/payments/orders.ts',
       'src/server/admin/bookings.ts',
     ])
   })

@@ -40,8 +40,7 @@ export function recordingsOf(vendors: readonly string[], path = /./): Recording[
 }
 
 /**
- * Describes tests over recordings. Where there are none, one test takes their place that is skipped and says so, here
- * and on the console.
+ * Describes tests over recordings. Where there are none, one test takes their place that is skipped with the reason.
  */
 export function describeRecorded(
   title: string,
@@ -53,7 +52,6 @@ export function describeRecorded(
     const missing = vendors.filter((vendor) => !existsSync(join(folder, vendor)))
     if (missing.length > 0) {
       const reason = `no recorded traffic of ${missing.join(', ')}; set FIXTURES_DIR to have it checked`
-      process.stderr.write(`SKIPPED ${title}: ${reason}\n`)
       it(`recorded traffic of ${missing.join(', ')}`, (context) => context.skip(reason))
     }
     const found = recordingsOf(vendors, path)

@@ -3,7 +3,7 @@
  * There is one file. Absent members have defaults, and the environment overrides the file.
  */
 import { loadConfig as readWithC12 } from 'c12'
-import { parseYAML } from 'confbox/yaml'
+import { parseYAML, stringifyYAML } from 'confbox/yaml'
 import { readFile, stat } from 'node:fs/promises'
 import { dirname, extname, join, relative, resolve, sep } from 'node:path'
 import type * as v from 'valibot'
@@ -418,6 +418,15 @@ async function readData(file: string, label: string): Promise<unknown> {
   if (value === undefined || value === null) throw new Error('it is empty')
   const problem = boundsProblem(value)
   return problem === undefined ? value : fail(label, problem)
+}
+
+const AFTER = 'after_all'
+
+/** The text of a configuration as YAML. The library trims it, and a value that ends in spaces would lose them, so none is last. */
+export function toYaml(value: object): string {
+  if (Object.keys(value).length === 0) return '{}\n'
+  const text = stringifyYAML({ ...value, [AFTER]: null }, { lineWidth: -1, noRefs: true })
+  return text.slice(0, text.lastIndexOf(AFTER))
 }
 
 /** The models file that need not be named, if there is one: beside a configuration of the operator. */

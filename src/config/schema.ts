@@ -15,8 +15,9 @@ import { isLoopback } from '../errors/addresses.ts'
 import { isObject } from '../errors/checks.ts'
 import { CHECKED, hasValidChecksum, isSecret, SECRET } from '../accounts/secrets.ts'
 import { parsePico } from '../money/money.ts'
-import type { GuardPlugin, ProviderPlugin, SearchPlugin } from '../plugin.ts'
+import type { GuardPlugin, PaymentsPlugin, ProviderPlugin, SearchPlugin } from '../plugin.ts'
 import { accountSeed } from '../server/admin/resources/account.ts'
+import { partyAddress, partyText, taxRate } from '../server/admin/resources/statement.ts'
 import { keySeed, secretHash } from '../server/admin/resources/key.ts'
 import { teamSeed } from '../server/admin/resources/team.ts'
 import { operatorRole } from '../server/admin/resources/session.ts'
@@ -241,7 +242,7 @@ const log = v.strictObject({
   users: v.optional(v.picklist(['plain', 'hash', 'none']), 'plain'),
   address: v.optional(v.picklist(['none', 'truncated', 'full']), 'none'),
   path: v.optional(text('a path')),
-  keep: v.optional(number(1, 3650, DAYS), 30),
+  keep: v.optional(number(1, 3650, DAYS), 40),
   size: v.optional(size, '2gib'),
   url: v.optional(nodes),
   content: v.optional(content, {}),
@@ -354,6 +355,30 @@ const guards = v.strictObject({
   ),
 })
 
+const CURRENCY = 'the code of a currency in lower case, such as "eur"'
+const RATE = 'the price of 1 USD of credit as decimal text above 0, such as "0.92"'
+const isRate = (text: string) => /^\d{1,6}(\.\d{1,12})?$/.test(text) && parsePico(text) > 0n
+/** Where customers pay for credit; absent where they do not. */
+const payments = v.pipe(
+  v.strictObject({
+    use: v.union([text(PLUGIN), v.custom<PaymentsPlugin>(isObject)], PLUGIN),
+    options: v.optional(v.record(v.string(), v.unknown()), {}),
+    egress: instanceEgress,
+    currency: v.optional(v.pipe(v.string(CURRENCY), v.regex(/^[a-z]{3}$/, CURRENCY)), 'usd'),
+    rate: v.optional(v.pipe(v.string(RATE), v.check(isRate, RATE)), '1'),
+    amounts: v.optional(v.array(usd), ['10', '25', '100']),
+    min: v.optional(usd, '5'),
+    max: v.optional(usd, '1000'),
+    holders: v.optional(FLAG, true),
+  }),
+  v.check(({ min, max }) => parsePico(min) <= parsePico(max), 'a "min" that is at most "max"'),
+  v.check(
+    ({ min, max, amounts }) =>
+      amounts.every((one) => parsePico(one) >= parsePico(min) && parsePico(one) <= parsePico(max)),
+    '"amounts" from "min" to "max"',
+  ),
+)
+
 const fetch = v.strictObject({
   enabled: v.optional(FLAG, true),
   limit: v.optional(size, '50mib'),
@@ -465,10 +490,35 @@ const answers = v.strictObject({
   ),
 })
 
+const PREFIX = 'at most 20 letters, digits, "-" and "_"'
+
 const prices = v.strictObject({
   packaged: v.optional(FLAG, true),
   markup: v.optional(markup, '1'),
   lists: v.optional(accountPricesSchema(name), {}),
+})
+
+/** What statements of accounts say of who sells. */
+const statements = v.strictObject({
+  seller: v.optional(
+    v.strictObject({
+      name: partyText,
+      address: partyAddress,
+      email: v.optional(partyText),
+      tax_id: v.optional(partyText),
+      web: v.optional(partyText),
+    }),
+  ),
+  prefix: v.optional(v.pipe(v.string(PREFIX), v.regex(/^[\w-]{0,20}$/, PREFIX)), 'S-'),
+  tax: v.optional(
+    v.strictObject({
+      name: partyText,
+      rate: taxRate,
+      included: v.optional(FLAG, false),
+      note: v.optional(partyText),
+    }),
+  ),
+  footer: v.optional(partyText),
 })
 
 const names = v.strictObject({
@@ -574,6 +624,7 @@ const login = v.strictObject({
   ),
 })
 
+const CONTACT = 'a text of 1 to 200 characters'
 const adminToken = v.pipe(v.string(), v.minLength(8, 'a token of at least 8 characters'))
 const admin = v.pipe(
   v.strictObject({
@@ -597,6 +648,7 @@ const admin = v.pipe(
     sessions: v.optional(sessions(43_200, 604_800), {}),
     login: v.optional(login, {}),
     members: v.optional(members, {}),
+    contact: v.optional(v.pipe(text(CONTACT), v.maxLength(200, CONTACT))),
     hosts: v.optional(v.array(v.pipe(v.string(HOST), v.regex(/^[a-z0-9.-]{1,253}$/, HOST))), []),
   }),
   v.transform((admin) => (admin.enabled ? admin : withoutAdmin(admin))),
@@ -646,9 +698,11 @@ export const configSchema = v.strictObject({
   providers: v.optional(v.record(name, provider), {}),
   models: v.optional(modelsSchema, {}),
   prices: v.optional(prices, {}),
+  statements: v.optional(statements, {}),
   names: v.optional(names, {}),
   search: v.optional(search, {}),
   guards: v.optional(guards, {}),
+  payments: v.optional(payments),
   fetch: v.optional(fetch, {}),
   egress: v.optional(egress, {}),
   defaults: v.optional(defaults, {}),
@@ -669,7 +723,7 @@ export const configSchema = v.strictObject({
 /** The sections with their defaults. */
 export type Settings = v.InferOutput<typeof configSchema>
 
-/** Without tokens there is no admin API; without the API no console, and no metrics for holders of a token. */
+/** There is no admin API without tokens; without the API no console, and no metrics for holders of a token. */
 function withoutAdmin<Admin extends { metrics: 'admin' | 'public' | false }>({
   metrics,
   ...admin

@@ -283,6 +283,7 @@ async function crossCheck(config: ValidConfig): Promise<ConfigIssue[]> {
     ...checkLog(config),
     ...checkSearch(config.search),
     ...checkSinks(config),
+    ...checkPayments(config),
     ...checkLogin(config),
     ...checkTokens(config.admin),
     ...(await checkSeed(config.seed)),
@@ -314,6 +315,16 @@ function checkLists({
       ]
     }),
   )
+}
+
+/** Customers come back from the page of the provider, and its webhooks come to the gateway. */
+function checkPayments({
+  payments,
+  server,
+}: Pick<ValidConfig, 'payments' | 'server'>): ConfigIssue[] {
+  if (!payments || server.publicUrl !== undefined) return []
+  const message = 'needs "server.publicUrl", to which customers return and the provider delivers'
+  return [{ path: 'payments', message }]
 }
 
 function vendorOf(id: string): string {

@@ -85,6 +85,8 @@ export interface SentRequest {
   readonly errorBody: string | undefined
   /** Whether a proxy has not opened the way to the vendor yet. */
   readonly waitsForProxy: boolean
+  /** Reports the proxy for a limit of time that has passed. @returns the failure; undefined once the vendor is reached */
+  proxyTimeout(): Error | undefined
 }
 
 const SCOPE = Symbol('abort scope')
@@ -107,6 +109,8 @@ export class AbortScope extends AbortController {
   /** Counts late answers of a plugin. */
   late: LateAnswers | undefined = undefined
   sent: SentRequest | undefined = undefined
+  /** Whether requests that are not of {@link sent} have its signal. */
+  usesHttp = false
   /** When the first request with the signal of this scope had a connection; 0 before. */
   begunAt = 0
   readonly #listeners: (() => void)[] = []

@@ -135,7 +135,7 @@ const RESTART_MS = 30_000
 
 export class ThreadClient<Notice, Question, Report> {
   readonly #options: ThreadOptions<Report>
-  /** Started with the first message. */
+  /** It is started with the first message. */
   #started: { readonly thread: WorkThread; readonly channel: Channel } | undefined
   /** Number of questions without an answer. */
   #openQuestions = 0

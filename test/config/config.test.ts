@@ -1,10 +1,11 @@
+import { parseYAML } from 'confbox/yaml'
 import { rename, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join, relative } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { buildCatalog } from '../../src/models/catalog.ts'
-import { loadConfig, type LoadedConfig, type LoadOptions } from '../../src/config/config.ts'
+import { loadConfig, toYaml, type LoadedConfig, type LoadOptions } from '../../src/config/config.ts'
 import { watchConfig } from '../../src/config/watch.ts'
 import { checkProviders } from '../../src/config/served.ts'
 import { parsePico } from '../../src/money/money.ts'
@@ -90,7 +91,7 @@ describe('an absent member', () => {
         address: 'none',
         users: 'plain',
         path: expect.stringMatching(/^\/.*\/data\/log$/),
-        keep: 30,
+        keep: 40,
         size: 2147483648,
         content: { enabled: false, keep: 7, sample: 1 },
       },
@@ -106,6 +107,7 @@ describe('an absent member', () => {
       providers: {},
       models: {},
       prices: { packaged: true, markup: '1', lists: {} },
+      statements: { prefix: 'S-' },
       names: { bare: true, prefer: [] },
       defaults: {
         limits: { rpm: 600, concurrency: 30 },
@@ -1036,3 +1038,19 @@ async function watched(cwd: string) {
     ports: () => loads.map(({ config }) => config.server.port),
   }
 }
+
+describe('a configuration that is written', () => {
+  it.each([' two\nlines ', 'end\n\n', 'x \n y \n', '', '~'])(
+    'has the last text %j as it is',
+    (note) => {
+      expect(parseYAML(toYaml({ first: [1], last: { note } }))).toEqual({
+        first: [1],
+        last: { note },
+      })
+    },
+  )
+
+  it('has no members where there are none', () => {
+    expect(parseYAML(toYaml({}))).toEqual({})
+  })
+})

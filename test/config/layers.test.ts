@@ -1,6 +1,8 @@
 /** Where providers, models and their members come from: the configuration, the models file, the starter. */
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { inspect } from 'node:util'
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { loadConfig, type LoadedConfig } from '../../src/config/config.ts'
 import { ConfigError } from '../../src/errors/errors.ts'
@@ -184,5 +186,121 @@ describe('deployments that are left out', () => {
           'expected a list of deployments, or a provider with the name of the vendor, found nothing',
       },
     ])
+  })
+})
+
+describe('the layer that is set up at run time', () => {
+  const SECRET = 'what-must-not-be-read-by-any-entry-ever'
+  const NAMES = ['a', 'b', 'c'] as const
+  const words = fc.constantFrom('plain', '${SLUICEGATE_SECRET}', '$${X} and ${', 'a: b # c')
+  /** In a file `${` would be a reference. */
+  const plainWords = fc.constantFrom('plain', 'of the file', 'a: b # c')
+  const named = <T>(entry: fc.Arbitrary<T>) =>
+    fc.dictionary(fc.constantFrom(...NAMES), entry, { maxKeys: 3 })
+  const layerOf = (text: fc.Arbitrary<string>) =>
+    fc.record({
+      providers: named(
+        fc.record(
+          {
+            use: fc.constant('openai-compatible'),
+            options: fc.record({ baseURL: fc.constant('http://127.0.0.1:1/v1'), apiKey: text }),
+            timeout: fc.integer({ min: 1, max: 100 }),
+          },
+          { requiredKeys: ['use', 'options'] },
+        ),
+      ),
+      models: named(
+        fc.record(
+          { name: text, description: text, context_length: fc.integer({ min: 1, max: 99 }) },
+          { requiredKeys: [] },
+        ),
+      ),
+      engines: named(
+        fc.record({
+          use: fc.constant('searxng'),
+          options: fc.record({ baseURL: text }),
+          price: fc.constantFrom('0.1', '0.2'),
+        }),
+      ),
+      sinks: named(fc.record({ use: fc.constant('webhook'), options: fc.record({ url: text }) })),
+    })
+  const prefixed = (models: Record<string, object>) =>
+    Object.fromEntries(Object.entries(models).map(([name, entry]) => [`acme/${name}`, entry]))
+  /** What every model has to have. */
+  const BASE = {
+    pricing: { prompt: '0', completion: '0' },
+    deployments: [{ provider: 'p', model: 'm' }],
+  }
+  const listed = (sinks: Record<string, object>) =>
+    Object.entries(sinks).map(([name, sink]) => ({ ...sink, name }))
+
+  it('lies below the files in every entry, and reads no variable', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        layerOf(words),
+        layerOf(plainWords),
+        layerOf(plainWords).map(({ models }) => models),
+        async (managed, own, beside) => {
+          const house = {
+            use: 'openai-compatible',
+            options: { baseURL: 'http://127.0.0.1:1/v1', apiKey: 'k' },
+          }
+          const names = new Set([managed.models, own.models, beside].flatMap(Object.keys))
+          const whole = (models: Record<string, object>) =>
+            Object.fromEntries(
+              Object.entries(models).map(([name, one]) => [name, { ...BASE, ...one }]),
+            )
+          const lowest = whole(managed.models)
+          const file = {
+            providers: { ...own.providers, p: house },
+            models: prefixed(whole(own.models)),
+            search: { engines: own.engines },
+            sinks: listed(own.sinks),
+          }
+          const env = {
+            SLUICEGATE_SECRET: SECRET,
+            OLLAMA_HOST,
+            SLUICEGATE__PROVIDERS__p__timeout: '77',
+          }
+          const loaded = await load(file, env, {
+            'models.json': JSON.stringify(prefixed(whole(beside))),
+          })
+          const { config } = await loaded.withManaged!({
+            revision: 1,
+            sections: { ...managed, models: prefixed(lowest), sinks: managed.sinks },
+            secrets: [],
+          })
+          const free = Object.entries(managed.sinks).filter(([name]) => !(name in own.sinks))
+          expect(inspect(config, { depth: null })).not.toContain(SECRET)
+          expect(config.providers).toMatchObject({
+            ...managed.providers,
+            ...own.providers,
+            p: { ...house, timeout: 77 },
+          })
+          for (const [name, entry] of Object.entries(own.providers)) {
+            // An entry is taken whole.
+            if (!entry.timeout)
+              expect(config.providers[name]!.timeout).not.toBe(managed.providers[name]?.timeout)
+          }
+          expect(config.search.engines).toMatchObject({ ...managed.engines, ...own.engines })
+          expect(config.sinks.map(({ name }) => name)).toEqual([
+            ...Object.keys(own.sinks),
+            ...free.map(([name]) => name),
+          ])
+          for (const [name, sink] of free) {
+            expect(config.sinks.find((one) => one.name === name)).toMatchObject(sink)
+          }
+          for (const name of names) {
+            expect(config.models[`acme/${name}`]).toMatchObject({
+              ...BASE,
+              ...managed.models[name],
+              ...beside[name],
+              ...own.models[name],
+            })
+          }
+        },
+      ),
+      { numRuns: 25 },
+    )
   })
 })

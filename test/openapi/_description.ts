@@ -55,6 +55,14 @@ const MODEL_ID = {
   schema: { type: 'string' },
 }
 
+const REFERENCE = {
+  name: 'reference',
+  in: 'path',
+  required: true,
+  description: 'The reference of an order.',
+  schema: { type: 'string' },
+}
+
 function operationOf(route: Route, operation: Operation): object {
   const { id, summary, tag, answer, stream, media, examples = {}, query = [], open } = operation
   const error = answerOf(
@@ -64,6 +72,7 @@ function operationOf(route: Route, operation: Operation): object {
   )
   const parameters = [
     ...(route.path.endsWith('{id}') ? [MODEL_ID] : []),
+    ...(route.path.endsWith('{reference}') ? [REFERENCE] : []),
     ...query.map((name) => ({ name, in: 'query', schema: { type: 'string' } })),
   ]
   return {
@@ -94,9 +103,10 @@ function operationOf(route: Route, operation: Operation): object {
   }
 }
 
-function bodyOf({ format }: Route, examples: Record<string, object>): object {
+function bodyOf({ format, endpoint }: Route, examples: Record<string, object>): object {
   const schema = schemaOf(format.body!) as Schema
-  const whole: Schema = { ...schema, properties: { ...schema.properties, policy: ref('policy') } }
+  const policy = endpoint && { policy: ref('policy') }
+  const whole: Schema = { ...schema, properties: { ...schema.properties, ...policy } }
   const shown = Object.fromEntries(
     Object.entries(examples).map(([name, value]) => [name, { value }]),
   )

@@ -213,6 +213,25 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     summary: 'One call of the key, with its bill',
     tag: 'account',
   },
+  'POST /v1/key/checkout': {
+    id: 'createCheckout',
+    summary: 'An order of credit, and the page on which it is paid',
+    tag: 'account',
+    answer: 'checkout',
+    examples: { credit: { usd: '25' } },
+  },
+  'GET /v1/key/payments': {
+    id: 'listKeyPayments',
+    summary: 'The orders of the key, newest first',
+    tag: 'account',
+    query: ['limit', 'after'],
+  },
+  'GET /v1/key/payments/{reference}': {
+    id: 'retrieveKeyPayment',
+    summary:
+      'One order of the key; while it is open, the payment provider is asked what became of it',
+    tag: 'account',
+  },
   'GET /v1/credits': {
     id: 'retrieveCredits',
     summary: 'Balance and tier of the account',

@@ -7,6 +7,7 @@ import { readChatRequest } from '../../src/endpoints/chat/dialects/chat/read.ts'
 import { InvalidRequest } from '../../src/errors/errors.ts'
 import { ROUTES } from '../../src/gateway/routes.ts'
 import { bodies, mutate, mutations } from '../endpoints/chat/request.bodies.ts'
+import { fakeProvider, paymentsOf } from '../payments/_provider.ts'
 import { createTestGateway, type TestGateway } from '../_setup.ts'
 import { describeApi } from './_description.ts'
 import { runs } from '../_runs.ts'
@@ -38,6 +39,7 @@ const TOKENS = { prompt: '0.000001', completion: '0.000002' }
 let t: TestGateway
 beforeAll(async () => {
   t = await createTestGateway({
+    ...paymentsOf(fakeProvider()),
     providers: { mock: { use: 'mock' } },
     models: {
       'example/chat': model('chat', TOKENS),

@@ -105,8 +105,9 @@ spec:
       ports:
         - name: http
           containerPort: 8787
+      # A store that cannot be written yet makes a gateway not ready; starting it again would not help.
       startupProbe:
-        httpGet: { path: /readyz, port: http{{ $scheme }} }
+        httpGet: { path: /startupz, port: http{{ $scheme }} }
         periodSeconds: 1
         failureThreshold: 30
       livenessProbe:
