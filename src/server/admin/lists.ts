@@ -416,20 +416,20 @@ function listed(
   wanted: string,
   withArchived: boolean,
 ): readonly Found[] {
-  const matches = new Map<string, Found>()
-  const exact = all.get(wanted)
-  if (exact) matches.set(exact.id, foundOf(kind, exact))
-  const others: Found[] = []
   if (wanted === '') {
-    const newest = firstOf(all.values(), MOST, (one, other) => other.createdAt - one.createdAt)
-    return newest.filter(({ archived }) => !archived).map((one) => foundOf(kind, one))
+    const live = [...all.values()].filter(({ archived }) => !archived)
+    const newest = firstOf(live, MOST, (one, other) => other.createdAt - one.createdAt)
+    return newest.map((one) => foundOf(kind, one))
   }
+  // What has just this id or name comes first, and what is live before what is archived.
+  const ranks: Found[][] = [[], [], [], [], []]
   for (const one of all.values()) {
-    if (matches.size >= MOST) break
-    if ((one.archived && !withArchived) || !one.texts.includes(wanted)) continue
-    if (one.name.toLowerCase() === wanted) matches.set(one.id, foundOf(kind, one))
-    else if (others.length < MOST) others.push(foundOf(kind, one))
+    const { id, name, archived, texts } = one
+    const isId = id.toLowerCase() === wanted
+    if (!isId && ((archived && !withArchived) || !texts.includes(wanted))) continue
+    const isName = name.toLowerCase() === wanted
+    const rank = ranks[isId ? 0 : (isName ? 1 : 3) + Number(archived)]!
+    if (rank.length < MOST) rank.push(foundOf(kind, one))
   }
-  const rest = others.filter(({ id }) => !matches.has(id))
-  return [...matches.values(), ...rest].slice(0, MOST)
+  return ranks.flat().slice(0, MOST)
 }

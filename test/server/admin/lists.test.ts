@@ -103,6 +103,20 @@ describe('lists', () => {
     expect([wrong.status, wrong.json.error.param]).toEqual([400, 'q'])
   })
 
+  it('are found by their name, whatever else of that name is archived', async () => {
+    const make = async () => (await ask('POST', '/accounts/list-alpha/keys', { name: 'again' })).json
+    const made = []
+    for (let n = 0; n < 10; n++) made.push((await make()).data.id)
+    for (const id of made) await ask('DELETE', `/keys/${id}`)
+    const { data: live } = await make()
+    const found = await list('/search?kind=key&q=again')
+    expect(found[0]).toMatchObject({ id: live.id, state: 'active' })
+    expect(found.slice(1).map(({ state }: any) => state)).toEqual(Array(7).fill('archived'))
+    await ask('DELETE', `/keys/${live.id}`)
+    // The newest keys are all archived; those before them are offered.
+    expect((await list('/search?kind=key')).length).toBeGreaterThan(0)
+  })
+
   it('of keys follow what is created, changed, spent and archived', async () => {
     const { key } = (
       await ask('POST', '/accounts/list-delta/keys', { name: 'Spender', id: 'spends' })
