@@ -40,7 +40,7 @@ const JSON_OUTPUT: OptionSpecs = { json: { help: 'print JSON' } }
 export const CONFIG: OptionSpecs = {
   config: {
     value: 'file',
-    help: 'the configuration (default: gateway.config.* here or in config/)',
+    help: 'the configuration (default: gateway.config.* here)',
   },
 }
 export const DATA: OptionSpecs = {
@@ -53,11 +53,11 @@ export const REMOTE: OptionSpecs = {
   url: { value: 'url', help: 'address of the gateway (default: as configured)' },
   token: {
     value: 'token',
-    help: 'the admin token (default: SLUICEGATE_ADMIN_TOKEN, else as configured, else that of the data folder)',
+    help: 'the admin token (default: as configured, or of the folder)',
   },
   data: {
     value: 'folder',
-    help: 'open this data folder, while no gateway runs on it, instead of asking a gateway',
+    help: 'open this data folder instead; no gateway runs on it',
   },
   ...CONFIG,
 }
@@ -141,9 +141,10 @@ export function connected(
   }
 }
 
-/** The commands that refuse an object, accept it again and archive it. @param consequence of archiving, after its name */
+/** The commands that refuse an object, accept it again and archive it. @param example the object of their examples @param consequence of archiving, after its name */
 export function switches(
   of: Kind,
+  example: string,
   helps: { readonly disable: string; readonly enable: string; readonly archive?: string },
   consequence = '',
 ): Command[] {
@@ -152,6 +153,7 @@ export function switches(
   const turns = (['disable', 'enable'] as const).map((verb) =>
     asked(`${of}s ${verb}`, helps[verb], {
       ...row,
+      example: `${of}s ${verb} ${example}`,
       ask: (_, path) => ['PATCH', path, { disabled: verb === 'disable' }],
       show: changed(kind, `${verb}d`),
     }),
@@ -159,6 +161,7 @@ export function switches(
   if (helps.archive === undefined) return turns
   const archive = asked(`${of}s archive`, helps.archive, {
     ...row,
+    example: `${of}s archive ${example}`,
     final: (one) => `${kind} ${calledOf(one)} ${consequence}. Archive it?`,
     ask: (_, path) => ['DELETE', path],
     show: changed(kind, 'archived'),

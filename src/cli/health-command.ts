@@ -12,5 +12,6 @@ export const HEALTH: Command = {
     },
     timeout: { value: 'time', time: 'length', help: 'how long to wait (default: 5s)' },
   },
+  example: 'health --timeout 2s',
   run: async (args) => (await import('./health.ts')).health(args),
 }

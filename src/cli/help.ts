@@ -69,7 +69,7 @@ export function helpOf(
     `${command.help}\n\nUsage: ${usageOf(command)} [options]\n`,
     own.length > 0 ? `\nOptions:\n${columns(own)}` : '',
     command.name === word && family.length > 0 ? `\nRelated commands:\n${columns(related)}` : '',
-    example === undefined ? '' : `\nExample:\n  ${PROGRAM} ${example}\n`,
+    example === undefined ? '' : `\nExample:\n  ${PROGRAM} ${example}`,
     manual,
     `\nCommon options:\n${columns(common)}`,
   ].join('')

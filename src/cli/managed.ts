@@ -122,11 +122,13 @@ function failureOf({ message, cause }: any): string {
 
 // The layer as a whole
 
-/** `config export`: the file on standard output, the variables to set on standard error. */
-export async function exportConfig(admin: Admin): Promise<void> {
+/** `config export`: the file on standard output, the variables to set on standard error; as JSON both. */
+export async function exportConfig(admin: Admin, args: Arguments): Promise<void> {
   const text = await (await admin.open('/managed/export')).text()
   const variables = [...text.matchAll(/^# set (\w+)$/gm)].map(([, name]) => name)
-  process.stdout.write(text.replaceAll(/^# set \w+\n/gm, ''))
+  const yaml = text.replaceAll(/^# set \w+\n/gm, '')
+  if (args.on.has('json')) return print(args, { yaml, variables }, () => '')
+  process.stdout.write(yaml)
   if (variables.length > 0) process.stderr.write(`Set these variables: ${variables.join(', ')}\n`)
 }
 

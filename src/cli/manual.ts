@@ -8,7 +8,10 @@ export async function showDocs(args: Arguments): Promise<void> {
   const [wanted] = args.positionals
   const pages = await manualPages()
   const page = pages.find((one) => one.page === wanted?.replace(/\.md$/, ''))
-  if (page) return void process.stdout.write(page.text)
+  if (page) {
+    if (args.on.has('json')) return print(args, page, () => '')
+    return void process.stdout.write(page.text)
+  }
   const word = wanted?.toLowerCase()
   const found = pages.filter(
     ({ title, text }) => title !== '' && (!word || `${title} ${text}`.toLowerCase().includes(word)),

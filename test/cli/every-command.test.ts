@@ -1,117 +1,134 @@
 /**
- * Every command of the table, in every form of output, against one ledger with calls that ended in all ways: none crashes, none prints an
- * object, and no line is wider than the terminal, but secrets, links and raw data.
+ * Every command of the table, in every form of output, against one ledger with calls that ended in all ways: the example that is printed
+ * succeeds, none crashes, none prints an object, and no line is wider than the terminal, but secrets, links and raw data.
  */
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { REMOTE } from '../../src/cli/asked.ts'
 import { COMMANDS } from '../../src/cli/commands.ts'
+import { loadConfig } from '../../src/config/config.ts'
 import { newKey } from '../../src/server/admin/resources/key.ts'
 import { call, TOKEN, type Said } from '../_cli.ts'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
 import { eventually } from '../_wait.ts'
 
-/** Command lines of commands with arguments, where their example is none for this ledger. */
-const LINES: Readonly<Record<string, string>> = {
+/** Commands whose example needs what this ledger has not, and what is tried in its place: a failure that is printed as well. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  // They do not end.
   serve: 'serve --port none',
-  health: 'health --url URL',
-  'accounts create': 'accounts create Another',
-  'accounts show': 'accounts show 中文公司',
-  'accounts disable': 'accounts disable شركة',
-  'accounts enable': 'accounts enable شركة',
-  'accounts archive': 'accounts archive closed --yes',
-  'teams create': 'teams create acme --name Further',
-  'teams show': 'teams show research',
-  'teams update': 'teams update research --note text',
-  'teams disable': 'teams disable research',
-  'teams enable': 'teams enable research',
-  'teams archive': 'teams archive research --yes',
-  'credits adjust': 'credits adjust acme 2.50 --reason goodwill',
-  'credits show': 'credits show acme',
-  statement: 'statement acme',
-  'statements issue': 'statements issue acme 2026-01',
-  'statements show': 'statements show S-2026-00001',
-  'statements page': 'statements page S-2026-00001',
-  'statements void': 'statements void S-2026-00001 --reason test --yes',
-  'ledger journal': 'ledger journal --from 2026-01-01 --to 2027-01-01',
-  'keys enable': 'keys enable laptop',
-  'keys archive': 'keys archive laptop --yes',
-  'limits show': 'limits show account:acme',
-  'limits set': 'limits set key:laptop cap.week 5.00',
-  'limits clear': 'limits clear key:laptop cap.week',
-  'limits raise': 'limits raise laptop cap.week 9.00 --until 6h',
-  'limits reset': 'limits reset key:laptop cap.week --reason test',
-  'requests list': 'requests list --all',
-  'requests show': 'requests show REQUEST',
   'requests tail': 'requests tail --key',
-  'requests end': 'requests end RUNNING',
-  'requests forget': 'requests forget --user none --yes',
-  'deployments cooldown': 'deployments cooldown mock/echo',
-  'deployments resume': 'deployments resume mock/echo',
-  usage: 'usage --by key,model --from 30d',
-  'models show': 'models show mock/echo',
-  'models discover': 'models discover mock',
-  'models price': 'models price mock/echo --prompt 10',
-  'models import': 'models import --from none.json',
-  'policy test': 'policy test policy.json --input secret',
-  'policy replay': 'policy replay policy.json',
-  'tokens update': 'tokens update nobody --role viewer',
-  'tokens end': 'tokens end nobody --yes',
-  'sessions end': 'sessions end --all',
-  'alerts mute': 'alerts mute al_none --for 1h',
-  'config revert': 'config revert 1',
-  'ledger accept': 'ledger accept --yes',
-  'ledger book': 'ledger book REQUEST',
-  'ledger drop': 'ledger drop REQUEST --reason test --yes',
-  'ledger import': 'ledger import none.jsonl',
-  'import litellm': 'import litellm --config none.yaml',
-  'import bifrost': 'import bifrost --config none.json',
-  'import new-api': 'import new-api --tables none',
+  // Tests of plugins run these examples.
   'plugin new': 'plugin new provider Not-a-name!',
   'plugin test': 'plugin test ./none.ts',
   'plugin dev': 'plugin dev ./none.ts',
   'plugin record': 'plugin record ./none.ts',
-  'plugin show': 'plugin show mock',
   'provider test': 'provider test ./none.ts',
-  completion: 'completion bash',
-  docs: 'docs guard',
+  // There is nothing to do for them here.
+  'secret rotate': 'secret rotate',
+  'ledger accept': 'ledger accept',
+  'ledger unsent': 'ledger unsent',
+  'ledger send': 'ledger send',
+  // The id of an account stays taken.
+  'accounts create': 'accounts create Another',
+  // Months that are over, payments, quarantined settlements and lost ledgers have tests of their own.
+  statement: 'statement acme',
+  'statements issue': 'statements issue acme 2026-01',
+  'statements show': 'statements show S-2026-00001',
+  'statements page': 'statements page S-2026-00001',
+  'statements void': 'statements void S-2026-00001 --reason test',
+  'payments link': 'payments link acme 25',
+  'payments check': 'payments check pay_0123456789abcdef01234567',
+  'payments book': 'payments book pi_3Abc --account acme',
+  'ledger book': 'ledger book req_01M836W9288QQ0XZ5GCMSVB8JC',
+  'ledger drop': 'ledger drop req_01M836W9288QQ0XZ5GCMSVB8JC --reason test',
+  'ledger verify': 'ledger verify --chain',
+  'ledger new': 'ledger new',
+  // A public list of prices, and a vendor.
+  'models import': 'models import --from none.json',
+  'models discover': 'models discover mock',
+  // There is no such session, alert or deployment.
+  'sessions end': 'sessions end ses_none',
+  'alerts mute': 'alerts mute al_none --for 1h',
+  'deployments cooldown': 'deployments cooldown mock/echo --for 30m',
+  'deployments resume': 'deployments resume mock/echo',
 }
-/** Commands of one noun whose argument is an entry: none is set up. */
-const ENTRY = /^(?:providers|engines|sinks|models) (?:show|add|update|remove|test|offers)$/
-/** They start a process for each form; one form shows what they print. */
-const ONCE = /^(?:plugin (?:test|dev)|provider test)$/
+/** Commands over names that a terminal must not obey, after their examples. */
+const NAMED: Readonly<Record<string, string>> = {
+  'accounts show': 'accounts show 中文公司',
+  'accounts disable': 'accounts disable شركة',
+  'accounts enable': 'accounts enable شركة',
+}
+/** They start a process, or a gateway anew, for each form; a sentence is the same in all widths. */
+const TWICE =
+  /^(?:plugin (?:test|dev)|provider test|(?:models|providers|engines|sinks) (?:add|update|remove)|ledger compact)$/
 /** What is printed for programs, and pages of the manual. */
 const RAW =
   /^(?:completion|docs|config export|ledger missing|ledger export|ledger unsent|plugin show)/
 const WHOLE = /sk-|sat-|:\/\/|once\.|req_/
+/** Addresses of examples, all of which are the vendor of this test. */
+const ADDRESS = /https:\/\/[a-z.]+\.example(?:\.com)?/g
 
-const CONFIG = `
-state: { driver: memory }
+const FILES: Readonly<Record<string, string>> = {
+  'gateway.config.yaml': `
+state: { driver: file, path: ledger }
 providers: { mock: { use: mock } }
 models:
   mock/echo:
     pricing: { prompt: '0.1', completion: '0.2' }
     deployments: [{ provider: mock, model: echo }]
-`
+`,
+  key: 'key-of-an-engine',
+  'policy.json': '{"version":1,"maxOutputTokens":50}',
+  'prices.json': '{"format":1,"generated_at":"2026-11-28T00:00:00Z","sources":[],"models":{}}',
+  'config.yaml': 'model_list: [{ model_name: a, litellm_params: { model: openai/gpt-4.1-mini } }]',
+  'config.json': '{"providers":{"openai":{"keys":[{"value":"env.OPENAI_API_KEY"}]}}}',
+  'keys.csv': `token,key_alias,models\n${'ab'.repeat(32)},laptop,{}\n`,
+  'tables/channels.csv':
+    'id,type,key,name,models,status,priority\n1,1,sk-key,openai,gpt-4.1-mini,1,0\n',
+}
 
 let t: TestGateway
 let place: string
-let ids: { request: string; running: string }
-let release: () => void
-const vendor = createServer((request, response) => {
-  if (request.url!.includes('/cut/')) response.writeHead(200).write('data: {"id":"1",')
-  if (request.url!.includes('/cut/')) return void setTimeout(() => response.destroy(), 20)
-  response.writeHead(500).end('{"error":{"message":"参数错误 \\u001b[31m für Müller"}}')
+let base: string
+let secret: { readonly key: string }
+let request: string
+const leaving = new AbortController()
+const staying = new AbortController()
+const vendor = createServer(({ url = '' }, response) => {
+  if (url.includes('/broken/'))
+    return void response
+      .writeHead(500)
+      .end('{"error":{"message":"参数错误 \\u001b[31m für Müller"}}')
+  if (url.includes('/cut/')) {
+    response.writeHead(200).write('data: {"id":"1",')
+    return void setTimeout(() => response.destroy(), 20)
+  }
+  const answer = url.includes('/models')
+    ? { data: [{ id: 'swift-1' }] }
+    : url.includes('/search')
+      ? { results: [{ title: 'A page', url: 'https://example.com', content: 'text' }] }
+      : {
+          id: 'c1',
+          object: 'chat.completion',
+          created: 1,
+          model: 'swift-1',
+          choices: [
+            { index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'hi' } },
+          ],
+          usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 },
+        }
+  response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
 })
 
 beforeAll(async () => {
   await once(vendor.listen(0, '127.0.0.1'), 'listening')
-  const base = `http://127.0.0.1:${(vendor.address() as AddressInfo).port}`
+  base = `http://127.0.0.1:${(vendor.address() as AddressInfo).port}`
   const of = (baseURL: string) => ({
     use: 'openai-compatible',
     options: { baseURL, apiKey: 'key-of-the-test' },
@@ -121,8 +138,10 @@ beforeAll(async () => {
     capabilities: ['STREAMING' as const],
     deployments: providers.map((provider) => ({ provider, model: 'echo' })),
   })
-  t = await createTestGateway({
+  const config = {
     ...MOCK_CONFIG,
+    state: { driver: 'memory' },
+    log: { level: 'error', access: false },
     admin: { token: TOKEN },
     providers: {
       ...MOCK_CONFIG.providers,
@@ -141,10 +160,15 @@ beforeAll(async () => {
         deployments: [{ provider: 'mock', model: 'echo', options: { paceMs: 2000 } }],
       },
     },
-  })
+  }
   place = await mkdtemp(join(tmpdir(), 'commands-'))
-  await writeFile(join(place, 'policy.json'), '{"version":1,"maxOutputTokens":50}')
-  await writeFile(join(place, 'gateway.config.yaml'), CONFIG)
+  await mkdir(join(place, 'tables'))
+  for (const [name, text] of Object.entries(FILES)) await writeFile(join(place, name), text)
+  await mkdir(join(place, 'gateway-of-the-test'))
+  const directory = join(place, 'gateway-of-the-test')
+  await writeFile(join(directory, 'gateway.config.json'), JSON.stringify(config))
+  const env = { SLUICEGATE_SECRET: 'secret-of-a-gateway-without-a-folder' }
+  t = await createTestGateway(await loadConfig({ cwd: directory, env }), directory)
   const { accounts } = t.gateway.runtime
   for (const [id, name] of [
     ['chinese', '中文公司'],
@@ -156,10 +180,11 @@ beforeAll(async () => {
   }
   await accounts.archiveAccount('closed-one', { expected: undefined, by: 'test', replaced() {} })
   await t.newKey({ name: 'expired one', expiresAt: 1 })
-  const secret = { key: (await t.newKey({ name: 'Schlüssel für Müller' })).secret }
+  secret = { key: (await t.newKey({ name: 'Schlüssel für Müller' })).secret }
   const ask = (name: string, more = {}, key = secret) =>
     t.ask('POST', '/v1/chat/completions', { ...key, body: { ...hello, model: name, ...more } })
   const completed = await ask('mock/echo')
+  request = completed.headers['x-service-request-id'] as string
   const ofPolicy = await t.newKey({ policy: { version: 1, bannedPatterns: ['Hello'] } as never })
   await ask('mock/echo', {}, { key: ofPolicy.secret })
   const limited = { key: (await t.newKey({ rpm: 1 })).secret }
@@ -168,56 +193,95 @@ beforeAll(async () => {
   for (const name of ['broken', 'cut', 'down', 'twice']) {
     await ask(`vendor-with-a-long-name/${name}`, { stream: name === 'cut' })
   }
-  const leaving = new AbortController()
-  const begin = (signal: AbortSignal) =>
-    fetch(`${t.baseURL}/chat/completions`, {
-      method: 'POST',
-      signal,
-      headers: { authorization: `Bearer ${secret.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ ...hello, model: 'mock/slow', stream: true }),
-    }).catch(() => undefined)
   await begin(leaving.signal)
   leaving.abort()
-  const staying = new AbortController()
-  await begin(staying.signal)
-  release = () => staying.abort()
-  const running = await eventually(async () => {
-    const { json } = await t.ask('GET', '/admin/requests', { key: TOKEN })
-    const { id } = json.data.find((one: any) => one.running)
-    return id as string
-  })
-  await prepare()
-  ids = { request: completed.headers['x-service-request-id'] as string, running }
+  await prepare('')
+  expect(await run('accounts create Acme --id acme --data ledger', [])).toMatchObject({ code: 0 })
+  expect(await run('ledger export --out ledger.jsonl', [])).toMatchObject({ code: 0 })
 })
 afterAll(async () => {
-  release?.()
+  staying.abort()
   vendor.close().closeAllConnections()
   await t?.close()
   await rm(place, { recursive: true, force: true })
 })
 
-/** What the command is about is there, whatever another form of it did. */
-async function prepare(): Promise<void> {
-  const put = (path: string, body: object) => t.ask('POST', `/admin${path}`, { key: TOKEN, body })
-  for (const id of ['acme', 'closed']) {
-    const { json } = await t.ask('GET', `/admin/accounts/${id}`, { key: TOKEN })
-    if (json.data?.archived_at !== null) await put('/accounts', { name: 'closed' })
+/** Begins a call that runs until its client leaves. */
+async function begin(signal: AbortSignal): Promise<void> {
+  await fetch(`${t.baseURL}/chat/completions`, {
+    method: 'POST',
+    signal,
+    headers: { authorization: `Bearer ${secret.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ ...hello, model: 'mock/slow', stream: true }),
+  }).catch(() => undefined)
+}
+
+/** A call that runs, by its id. */
+async function running(): Promise<string> {
+  void begin(staying.signal)
+  return eventually(async () => {
+    const { json } = await t.ask('GET', '/admin/requests', { key: TOKEN })
+    return json.data.find((one: any) => one.running).id as string
+  })
+}
+
+const admin = async (method: string, path: string, body?: object) => {
+  const { json, status, text } = await t.ask(method, `/admin${path}`, { key: TOKEN, body })
+  expect(status, `${method} ${path}: ${text}`).toBeLessThan(300)
+  return json
+}
+
+/** The objects of the examples, each once, whatever another form of the command did; what it creates is not there. */
+async function prepare(name: string): Promise<void> {
+  const only = async (list: string, called: string, path: string, body: object) => {
+    const { data } = await admin('GET', list)
+    const isLive = (one: any) => one.name === called && (one.archived_at ?? null) === null
+    const [first, ...others] = data.filter(isLive)
+    const isMade = name.endsWith(' create') && name.startsWith(list.slice(1))
+    for (const { id } of isMade && first ? [first, ...others] : others) {
+      await admin('DELETE', `${list}/${id}`)
+    }
+    if (!first && !isMade) return (await admin('POST', path, { name: called, ...body })).data
+    return first
   }
-  const live = async (path: string, name: string) => {
-    const { json } = await t.ask('GET', path, { key: TOKEN })
-    return json.data.some((one: any) => one.name === name && one.archived_at === null)
-  }
-  if (!(await live('/admin/keys', 'laptop'))) await put('/accounts/acme/keys', { name: 'laptop' })
-  if (!(await live('/admin/teams', 'research'))) {
-    await put('/accounts/acme/teams', { name: 'research' })
-  }
+  await only('/accounts', 'trial', '/accounts', {})
+  const laptop = await only('/keys', 'laptop', '/accounts/acme/keys', {})
+  const limits = [{ unit: 'usd', window: 'week', value: '5.00' }]
+  if (name.startsWith('limits ')) await admin('PATCH', `/keys/${laptop.id}`, { limits })
+  await only('/teams', 'research', '/accounts/acme/teams', {})
+  await only('/members', 'Ada', '/members', { account: 'acme' })
+  await only('/tokens', 'ci', '/tokens', { role: 'viewer' })
+  const entries = [
+    ['providers', 'groq', { use: 'openai-compatible', options: { baseURL: `${base}/v1` } }],
+    ['models', 'groq/llama-4', { pricing: { prompt: '0.1', completion: '0.1' } }],
+    ['engines', 'exa', { use: 'searxng', price: '0.1', options: { baseURL: base } }],
+    ['sinks', 'bills', { use: 'webhook', options: { url: `${base}/calls` } }],
+  ] as const
+  const changes = entries.map(([section, called, value]) => ({
+    section,
+    name: called,
+    value: name === `${section} add` ? null : value,
+  }))
+  // A model of this vendor goes with it.
+  if (name === 'providers add' || name === 'providers remove') changes[1]!.value = null
+  const { data } = await admin('GET', '/managed')
+  const has = ({ section, name: called }: (typeof changes)[number]) =>
+    data.entries.some((one: any) => one.section === section && one.name === called)
+  const needed = changes.filter((one) => (one.value === null) === has(one))
+  if (needed.length > 0) await admin('POST', '/managed', { changes: needed })
+  await rm(join(place, 'gateway'), { recursive: true, force: true })
+  if (name === 'ledger export') await rm(join(place, 'ledger.jsonl'), { force: true })
+  if (name === 'init') await rm(join(place, 'gateway.config.yaml'), { force: true })
+  else await writeFile(join(place, 'gateway.config.yaml'), FILES['gateway.config.yaml']!)
 }
 
 async function run(line: string, options: readonly string[], columns?: number): Promise<Said> {
+  const id = line.startsWith('requests end') ? await running() : request
+  const { revision } = (await admin('GET', '/managed')).data
   const words = line
-    .replace('URL', t.url)
-    .replace('REQUEST', ids.request)
-    .replace('RUNNING', ids.running)
+    .replace(/req_\w+/, id)
+    .replace('revert 1', `revert ${revision - 1}`)
+    .replaceAll(ADDRESS, base)
     .match(/"[^"]*"|\S+/g)!
     .map((word) => word.replaceAll('"', ''))
   const [out, err] = [process.stdout, process.stderr]
@@ -242,29 +306,41 @@ const FORMS: readonly (readonly [name: string, options: readonly string[], colum
 ]
 
 describe.each(COMMANDS.map((one) => [one.name, one] as const))('%s', (name, command) => {
+  const { options = {}, example } = command
+  const yes = 'yes' in options ? ['--yes'] : []
+
   it('prints what it has to say in every form', async () => {
-    const options = command.options ?? {}
-    const address = 'token' in options ? ['--url', t.url, '--token', TOKEN] : []
-    const line = LINES[name] ?? (ENTRY.test(name) ? `${name} none` : (command.example ?? name))
-    const forms = ONCE.test(name) ? FORMS.slice(0, 1) : FORMS
+    const token = 'token' in options ? ['--token', TOKEN] : []
+    const address = 'url' in options ? ['--url', t.url, ...token] : []
+    const isElsewhere = Object.hasOwn(ELSEWHERE, name)
+    const printed = isElsewhere ? ELSEWHERE[name]! : (example ?? name)
+    const lines = [printed, NAMED[name] ?? []].flat()
+    const forms = TWICE.test(name) ? [FORMS[0]!, FORMS[3]!] : FORMS
     for (const [form, more, columns] of forms) {
       const [option] = more
       if (option !== undefined && !(option.slice(2) in options)) continue
-      if (name.endsWith(' archive')) await prepare()
-      const { code, out, err } = await run(line, [...more, ...address], columns)
-      const text = out + err
-      const where = `${line}, ${form}: ${text}`
-      expect([0, 1, 2, 3], where).toContain(code)
-      expect(text, where).not.toMatch(/\[object|undefined|NaN|LOG__LEVEL=debug/)
-      if (option === '--json' && code === 0) expect(() => JSON.parse(out), where).not.toThrow()
-      // The control characters of names are shown, not obeyed.
-      if (columns !== undefined) {
-        const plain = stripVTControlCharacters(out)
-        expect([plain.includes('\u001b'), plain.includes('\u202e')], where).toEqual([false, false])
+      if (option === '--json' && printed.includes('--csv')) continue
+      for (const line of lines) {
+        await prepare(name)
+        const { code, out, err } = await run(line, [...more, ...address, ...yes], columns)
+        const text = out + err
+        const where = `${line}, ${form}: ${text}`
+        const statuses = isElsewhere ? [0, 1, 2, 3] : name.startsWith('import ') ? [0, 3] : [0]
+        expect(statuses, where).toContain(code)
+        expect(text, where).not.toMatch(/\[object|undefined|NaN|LOG__LEVEL=debug/)
+        if (option === '--json' && code === 0) expect(() => JSON.parse(out), where).not.toThrow()
+        // The control characters of names are shown, not obeyed.
+        if (columns !== undefined) {
+          const plain = stripVTControlCharacters(out)
+          expect([plain.includes('\u001b'), plain.includes('\u202e')], where).toEqual([
+            false,
+            false,
+          ])
+        }
+        if (columns === undefined || RAW.test(line) || option === '--json') continue
+        const wide = text.split('\n').filter((one) => widthOf(one) > columns && !WHOLE.test(one))
+        expect(wide, where).toEqual([])
       }
-      if (columns === undefined || RAW.test(line) || option === '--json') continue
-      const wide = text.split('\n').filter((one) => widthOf(one) > columns && !WHOLE.test(one))
-      expect(wide, where).toEqual([])
     }
   })
 })
@@ -302,4 +378,47 @@ it('has an option for every setting of a key', () => {
     return !exceptions.includes(member) && !names.includes(option)
   })
   expect(missing).toEqual([])
+})
+
+describe('examples', () => {
+  it('are of every command with an argument, or with an option of its own that has a value', () => {
+    const missing = COMMANDS.filter(({ arguments: names, options = {}, example }) => {
+      const own = Object.entries(options).filter(([option]) => !(option in REMOTE))
+      return example === undefined && (names ?? own.find(([, { value }]) => value))
+    })
+    expect(missing.map(({ name }) => name)).toEqual([])
+  })
+
+  it('are of their command, and no terminal of 80 columns breaks them', () => {
+    for (const { name, example } of COMMANDS) {
+      if (example === undefined) continue
+      expect(`${example} `).toMatch(new RegExp(`^${name} `))
+      expect(example.length, example).toBeLessThanOrEqual(67)
+    }
+  })
+
+  it('and all options of a command are on one screen of its help', async () => {
+    for (const { name } of COMMANDS) {
+      const { out } = await run(`${name} --help`, [], 80)
+      expect(out.trimEnd().split('\n').length, out).toBeLessThanOrEqual(39)
+      if (out.includes('\nExample:')) expect(out).toMatch(/\nExample:\n {2}sluicegate .+\nMore: /)
+    }
+  })
+
+  it.each(
+    COMMANDS.filter(({ name, example, options = {} }) => {
+      return name in ELSEWHERE && example !== undefined && 'url' in options
+    }).map(({ name, example }) => [name, example!] as const),
+  )('that this ledger cannot have are no wrong use: %s', async (name, example) => {
+    const { options = {} } = COMMANDS.find((one) => one.name === name)!
+    const yes = 'yes' in options ? ['--yes'] : []
+    const { code, err } = await run(example, [
+      ...yes,
+      '--url',
+      'http://127.0.0.1:1',
+      '--token',
+      'x',
+    ])
+    expect([code, err]).toEqual([1, expect.stringContaining('127.0.0.1:1')])
+  })
 })

@@ -58,6 +58,7 @@ export const ACCOUNTS: readonly Command[] = [
   }),
   asked('accounts show', 'Show an account.', {
     ...ofAccount,
+    example: 'accounts show acme',
     ask: (_, path) => path,
     show: accountCard,
   }),
@@ -70,6 +71,7 @@ export const ACCOUNTS: readonly Command[] = [
   }),
   ...switches(
     'account',
+    'trial',
     {
       disable: 'Refuse all keys of an account.',
       enable: 'Accept the keys of a disabled account.',
@@ -79,11 +81,13 @@ export const ACCOUNTS: readonly Command[] = [
   ),
   asked('answers purge', 'Make all stored answers of an account unreadable.', {
     ...ofAccount,
+    example: 'answers purge acme',
     ask: (_, path) => ['DELETE', `${path}/answers`],
     show: changed('Stored answers of account', 'purged'),
   }),
   asked('teams list', 'List the teams.', {
     options: { account: { value: 'id', help: 'only those of one account' } },
+    example: 'teams list --account acme',
     ask: (args) => withQuery('/teams', args, ['account']),
     show: list(
       {
@@ -108,15 +112,22 @@ export const ACCOUNTS: readonly Command[] = [
     },
     show: ({ data }) => `Team ${calledOf(data)} created in account ${cell(data.account_id)}.\n`,
   }),
-  asked('teams show', 'Show a team.', { ...ofTeam, ask: (_, path) => path, show: teamCard }),
+  asked('teams show', 'Show a team.', {
+    ...ofTeam,
+    example: 'teams show research',
+    ask: (_, path) => path,
+    show: teamCard,
+  }),
   asked('teams update', 'Change a team.', {
     ...ofTeam,
     options: TEAM_OPTIONS,
+    example: 'teams update research --cap 50/month',
     ask: (args, path) => ['PATCH', path, changeIn(args, TEAM_SETTINGS, 'teams update')],
     show: changed('Team', 'updated'),
   }),
   ...switches(
     'team',
+    'research',
     {
       disable: 'Refuse the keys of a team.',
       enable: 'Accept the keys of a disabled team.',

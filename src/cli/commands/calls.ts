@@ -56,7 +56,7 @@ export const CALLS: Group = {
     connected(
       'requests tail',
       'Print a line for each call that ends.',
-      { options: { key, account, model, status } },
+      { options: { key, account, model, status }, example: 'requests tail --account acme' },
       async (admin, args) => (await import('../requests.ts')).tailRequests(admin, args),
     ),
     asked('requests refund', 'Give the cost of a call back, once.', {
@@ -77,6 +77,7 @@ export const CALLS: Group = {
     }),
     asked('requests end', 'End a running call.', {
       arguments: ['request'],
+      example: 'requests end req_01M836W9288QQ0XZ5GCMSVB8JC',
       ask: (_, path) => ['POST', `/requests${path}/end`],
       show: (_, __, { id }) => `${cell(id)} is ended.\n`,
     }),

@@ -72,6 +72,7 @@ export const CARE: Group = {
         for: { value: 'time', time: 'length', help: 'for how long, at most 30d (default: 1d)' },
         seconds: { value: 'n', time: 'length', help: 'the same, until 1.0' },
       },
+      example: 'alerts mute al_0123 --for 4h',
       ask: ({ text }, path) => [
         'POST',
         `${path}/mute`,
@@ -88,6 +89,7 @@ export const CARE: Group = {
         ...RANGE,
         limit: { value: 'n', help: 'how many, from 1 to 200 (default: 50)' },
       },
+      example: 'audit list --action key.update --from 7d',
       ask: (args) =>
         withQuery('/audit', args, ['actor', 'action', 'object', 'from', 'to'], {
           limit: args.text.limit ?? '50',
@@ -109,7 +111,7 @@ export const CARE: Group = {
       'config export',
       'Print what was set up at run time as a configuration file.',
       {},
-      async (admin) => (await import('../managed.ts')).exportConfig(admin),
+      async (admin, args) => (await import('../managed.ts')).exportConfig(admin, args),
     ),
     asked('config history', 'List the changes of what is set up at run time.', {
       ask: () => '/managed/history',
@@ -118,6 +120,7 @@ export const CARE: Group = {
     asked('config revert', 'Set up what was set up at a revision.', {
       arguments: ['revision'],
       options: { 'dry-run': CHANGE['dry-run']! },
+      example: 'config revert 1 --dry-run',
       ask: ({ positionals: [to = ''], on }) => {
         if (!/^\d{1,15}$/.test(to))
           throw new CommandError(`A revision is a number, not ${JSON.stringify(to)}.`, 2)
@@ -156,6 +159,7 @@ export const CARE: Group = {
             help: 'with --chain: a root of a month that was noted elsewhere',
           },
         },
+        example: 'ledger verify --chain --archive archive',
       },
       async (admin, args) => (await import('../verify.ts')).verifyLedger(admin, args),
     ),
@@ -183,6 +187,7 @@ export const CARE: Group = {
     asked('ledger orphans', 'List calls that were never settled, to compare with invoices.', {
       all: true,
       options: { account: { value: 'id', help: 'only those of one account' } },
+      example: 'ledger orphans --account acme',
       ask: (args) => withQuery('/ledger/orphans', args, ['account']),
       show: list({ AT: 'at', ACCOUNT: 'account_id', KEY: 'key_id', REQUEST: 'request_id' }, [
         'ACCOUNT',
@@ -218,6 +223,7 @@ export const CARE: Group = {
     }),
     asked('ledger book', 'Book a quarantined settlement, which was not booked before.', {
       arguments: ['request'],
+      example: 'ledger book req_01M836W9288QQ0XZ5GCMSVB8JC',
       ask: (_, path) => ['POST', `/ledger/outbox${path}/book`, {}],
       show: ({ data }, _, { id }) =>
         `${cell(id)} ${data.state === 'duplicate' ? 'was booked before' : 'is booked'}, with ${cell(data.cost_usd)} USD.\n`,
@@ -225,6 +231,7 @@ export const CARE: Group = {
     asked('ledger drop', 'Give up a quarantined settlement, which was booked before.', {
       arguments: ['request'],
       options: { reason: { value: 'text', help: 'for the audit log (required)' } },
+      example: 'ledger drop req_01M836W9288QQ0XZ5GCMSVB8JC --reason "booked before"',
       final: ({ id }) => `The settlement of ${id} is given up. Drop it?`,
       ask: (args, path) => {
         const reason = required(args, 'reason', 'Say why')

@@ -132,6 +132,7 @@ export const KEYS: Group = {
     }),
     ...switches(
       'key',
+      'laptop',
       {
         disable: 'Refuse a key from now on; "-" reads its secret.',
         enable: 'Accept a disabled key again.',
@@ -149,13 +150,21 @@ export const KEYS: Group = {
     connected(
       'limits set',
       'Set a limit, such as cap.week to 5.00.',
-      { arguments: LIMIT_VALUE, options: OF_MODELS, example: 'limits set key:key_1 cap.week 5.00' },
+      {
+        arguments: LIMIT_VALUE,
+        options: OF_MODELS,
+        example: 'limits set key:laptop cap.week 5.00',
+      },
       async (admin, args) => (await import('../limits.ts')).setLimit(admin, args),
     ),
     connected(
       'limits clear',
       'Remove a limit.',
-      { arguments: ['owner', 'limit'], options: OF_MODELS },
+      {
+        arguments: ['owner', 'limit'],
+        options: OF_MODELS,
+        example: 'limits clear key:laptop cap.week',
+      },
       async (admin, args) => (await import('../limits.ts')).clearLimit(admin, args),
     ),
     asked('limits raise', 'Let a limit be higher for a while; "none" ends it.', {
@@ -169,6 +178,7 @@ export const KEYS: Group = {
         },
         reason: { value: 'text', help: 'why, for the audit log' },
       },
+      example: 'limits raise key:laptop cap.week 9.00 --until 6h',
       ask: (args, path) => {
         const [, name = '', text = ''] = args.positionals
         const value = limitKind(name).unit === 'usd' ? text : Number(text)
@@ -189,6 +199,7 @@ export const KEYS: Group = {
           help: 'your own reference; one that exists is not done again',
         },
       },
+      example: 'limits reset key:laptop cap.week --reason "a test of ours"',
       ask: (args, path) => {
         const [, name = ''] = args.positionals
         const reason = required(args, 'reason', 'A reset says why the count begins anew')

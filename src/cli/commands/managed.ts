@@ -43,6 +43,14 @@ const LISTED = list({
 })
 const NONE = 'None are set up; those of the configuration file are in "config show".\n'
 
+/** The entry of the examples of a noun, and how they set it up and change it. */
+const EXAMPLES: Readonly<Record<Noun, readonly [name: string, added: string, updated: string]>> = {
+  providers: ['groq', '--use groq --secret apiKey=file:key', '--set timeout=120'],
+  models: ['groq/llama-4', '--price prompt=0.0000004', '--alias llama'],
+  engines: ['exa', '--use exa --set price=0.01 --secret apiKey=file:key', '--set price=0.005'],
+  sinks: ['bills', '--use webhook --set url=https://bills.example.com', '--set events=call.ended'],
+}
+
 /** The text of a change that was made, or tried. */
 export const outcome = async ({ data }: any) => (await import('../managed.ts')).outcomeOf(data)
 
@@ -59,40 +67,45 @@ export function entryCommands(noun: Noun, one: string): Command[] {
       json: own,
       show: (answer) => (own(answer).length > 0 ? LISTED({ data: own(answer) }) : NONE),
     }),
-    entry(`${noun} show`, `Show one ${one}, without its secrets.`, 'showEntry', noun),
+    entry(`show ${EXAMPLES[noun][0]}`, `Show one ${one}, without its secrets.`, 'showEntry', noun),
   ]
   const added = { ...options, ...more }
+  const [name, add, update] = EXAMPLES[noun]
   return [
     ...(isModel ? [] : listed),
     entry(
-      `${noun} add`,
+      `add ${name} ${add}`,
       `Set up a ${one}: it serves at once, on all gateways.`,
       'addEntry',
       noun,
       added,
     ),
-    entry(`${noun} update`, `Change a ${one}.`, 'updateEntry', noun, options),
+    entry(`update ${name} ${update}`, `Change a ${one}.`, 'updateEntry', noun, options),
     asked(`${noun} remove`, `Remove a ${one}.`, {
       arguments: ['name'],
       options: CHANGE,
+      example: `${noun} remove ${name}`,
       ask: ({ positionals: [name], text: { note }, on }) => {
         const changes = [{ section: noun, name, value: null }]
         return ['POST', '/managed', { changes, dry_run: on.has('dry-run'), note }]
       },
       show: outcome,
     }),
-    entry(`${noun} test`, `Test a ${one}.`, 'testEntry', noun, tested),
+    entry(`test ${name}`, `Test a ${one}.`, 'testEntry', noun, tested),
   ]
 }
 
+/** @param line the example, which begins with the verb */
 function entry(
-  name: string,
+  line: string,
   help: string,
   run: 'showEntry' | 'addEntry' | 'updateEntry' | 'testEntry',
   noun: Noun,
   options: OptionSpecs = {},
 ): Command {
-  return connected(name, help, { arguments: ['name'], options }, async (admin, args) =>
+  const name = `${noun} ${line.split(' ')[0]}`
+  const row = { arguments: ['name'], options, example: `${noun} ${line}` }
+  return connected(name, help, row, async (admin, args) =>
     (await import('../managed.ts'))[run](noun, admin, args),
   )
 }

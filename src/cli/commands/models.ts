@@ -88,6 +88,7 @@ export const MODELS: Group = {
       optional: 'vendor',
       repeated: true,
       options: LOCAL,
+      example: 'models discover openai',
       run: async (args) => (await import('../discover.ts')).discoverModels(args),
     },
     {
@@ -95,6 +96,7 @@ export const MODELS: Group = {
       help: 'Look for mistakes in the prices of the configuration, or of a price list.',
       optional: 'file',
       options: { strict: { help: 'fail if there are warnings' }, ...LOCAL },
+      example: 'models lint prices.json',
       run: async (args) => (await import('../models.ts')).lintModels(args),
     },
     {
@@ -127,6 +129,7 @@ export const MODELS: Group = {
         write: { help: 'write the list; without it nothing is changed' },
         ...LOCAL,
       },
+      example: 'models import --from litellm --only "openai/*" --write',
       run: async (args) => (await import('../import-prices.ts')).importPrices(args),
     },
     ...entryCommands('models', 'model'),
@@ -143,6 +146,7 @@ export const MODELS: Group = {
     }),
     asked('deployments resume', 'Send calls to a deployment again.', {
       arguments: ['deployment'],
+      example: 'deployments resume openai/gpt-5',
       ask: (_, path) => ['POST', `/deployments${path}/resume`],
       show: DEPLOYMENT,
     }),
@@ -150,7 +154,7 @@ export const MODELS: Group = {
     connected(
       'providers offers',
       'List the models of a vendor, with their prices.',
-      { arguments: ['name'] },
+      { arguments: ['name'], example: 'providers offers groq' },
       async (admin, args) => (await import('../managed.ts')).listOffers(admin, args),
     ),
     ...entryCommands('engines', 'search engine'),

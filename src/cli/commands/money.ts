@@ -1,7 +1,7 @@
 /** Commands over accounts, teams and their money. */
 import { asked, calledOf, cardOf, connected, list } from '../asked.ts'
 import type { Group, OptionSpecs } from '../command.ts'
-import { card, cell } from '../output.ts'
+import { card, cell, print } from '../output.ts'
 import { required, withQuery } from '../settings.ts'
 import { statementText } from '../shown.ts'
 import { ACCOUNTS, ofAccount } from './accounts.ts'
@@ -77,7 +77,7 @@ export const MONEY: Group = {
     connected(
       'credits show',
       'Show the balance and the last rows of the ledger.',
-      { arguments: ['account'] },
+      { arguments: ['account'], example: 'credits show acme' },
       async (admin, args) => (await import('../credits.ts')).showCredits(admin, args),
     ),
     asked('payments list', 'List the payments of customers, newest first.', {
@@ -86,6 +86,7 @@ export const MONEY: Group = {
         account: { value: 'id', help: 'only those of one account' },
         state: { value: 'state', help: 'open, booked, unmatched or lapsed' },
       },
+      example: 'payments list --account acme --state open',
       ask: (args) => withQuery('/payments', args, ['account', 'state']),
       show: list(
         {
@@ -134,12 +135,14 @@ export const MONEY: Group = {
       ...ofAccount,
       csv: true,
       options: { month: { value: 'month', help: 'such as 2026-10 (default: this one)' } },
+      example: 'statement acme --month 2026-10',
       ask: (args, path) => withQuery(`${path}/statement`, args, ['month']),
       show: statementText,
     }),
     asked('statements list', 'List issued statements, the newest first.', {
       all: true,
       options: { account: { value: 'id', help: 'only those of one account' } },
+      example: 'statements list --account acme',
       ask: (args) => withQuery('/statements', args, ['account']),
       show: list({
         NUMBER: 'number',
@@ -162,21 +165,25 @@ export const MONEY: Group = {
     asked('statements show', 'Show an issued statement.', {
       arguments: ['number'],
       csv: true,
+      example: 'statements show S-2026-00001',
       ask: ({ positionals: [number = ''] }) => `/statements/${encodeURIComponent(number)}`,
       show: statementText,
     }),
     connected(
       'statements page',
       'Print an issued statement as a page of HTML, to keep or to mail.',
-      { arguments: ['number'] },
-      async (admin, { positionals: [number = ''] }) => {
-        const path = `/statements/${encodeURIComponent(number)}?format=html`
-        process.stdout.write(await new Response((await admin.open(path)).body).text())
+      { arguments: ['number'], example: 'statements page S-2026-00001' },
+      async (admin, args) => {
+        const path = `/statements/${encodeURIComponent(args.positionals[0]!)}?format=html`
+        const html = await new Response((await admin.open(path)).body).text()
+        if (!args.on.has('json')) return void process.stdout.write(html)
+        print(args, { html }, () => '')
       },
     ),
     asked('statements void', 'Void the newest statement of an account.', {
       arguments: ['number'],
       options: { reason: { value: 'text', help: 'why, kept with it (required)' } },
+      example: 'statements void S-2026-00001 --reason "wrong address"',
       final: (_, { positionals: [number] }) => `Statement ${number} is void for good. Void it?`,
       ask: (args) => {
         const reason = required(args, 'reason', 'A void statement says why')

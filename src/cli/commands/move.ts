@@ -43,6 +43,7 @@ const COMMANDS: readonly Command[] = [
       budgets: { value: 'file', help: 'an export of its table of budgets' },
       ...MIGRATION,
     },
+    example: 'import litellm --config config.yaml --keys keys.csv --out gateway',
     run: async (args) => {
       const { default: source } = await import('../../../plugins/import/litellm.ts')
       await (await import('../import/command.ts')).importFrom(source, args)
@@ -55,6 +56,7 @@ const COMMANDS: readonly Command[] = [
       config: { value: 'file', help: 'its config.json (required)' },
       ...MIGRATION,
     },
+    example: 'import bifrost --config config.json --out gateway',
     run: async (args) => {
       const { default: source } = await import('../../../plugins/import/bifrost.ts')
       await (await import('../import/command.ts')).importFrom(source, args)
@@ -71,6 +73,7 @@ const COMMANDS: readonly Command[] = [
       options: { value: 'file', help: 'an export of its table of options' },
       ...MIGRATION,
     },
+    example: 'import new-api --tables tables --out gateway',
     run: async (args) => {
       const { default: source } = await import('../../../plugins/import/new-api.ts')
       await (await import('../import/command.ts')).importFrom(source, args)
@@ -85,6 +88,7 @@ const COMMANDS: readonly Command[] = [
       ...DATA,
       ...LOCAL,
     },
+    example: 'ledger export --out ledger.jsonl',
     run: async (args) => (await import('../ledger.ts')).exportLedger(args),
   },
   {
@@ -92,6 +96,7 @@ const COMMANDS: readonly Command[] = [
     help: 'Read an export, while no gateway runs. May be repeated.',
     arguments: ['file'],
     options: { ...DATA, ...LOCAL },
+    example: 'ledger import ledger.jsonl',
     run: async (args) => (await import('../ledger.ts')).importLedger(args),
   },
   {
@@ -106,6 +111,7 @@ const COMMANDS: readonly Command[] = [
       ...DATA,
       ...LOCAL,
     },
+    example: 'ledger compact --before 2026-01-01',
     run: async (args) => (await import('../ledger.ts')).compactLedger(args),
   },
   {
@@ -131,6 +137,7 @@ const COMMANDS: readonly Command[] = [
       ...DATA,
       ...LOCAL,
     },
+    example: 'ledger new --discard ledger_0123456789abcdef01234567',
     run: async (args) => (await import('../ledger.ts')).newLedger(args),
   },
 ]

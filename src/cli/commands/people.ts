@@ -61,6 +61,7 @@ export const PEOPLE: Group = {
         role: { value: 'role', help: ROLES },
         expires: EXPIRES,
       },
+      example: 'tokens update ci --role operator',
       ask: (args, path) => {
         const { name, role } = args.text
         const body = { name, role, expires_at: momentIn(args, 'expires') }
@@ -72,12 +73,14 @@ export const PEOPLE: Group = {
     asked('tokens end', 'Refuse a token and its sessions from now on.', {
       arguments: ['token'],
       of: 'token',
+      example: 'tokens end ci',
       final: (one) => `Token ${calledOf(one)} and its sessions end for good. End it?`,
       ask: (_, path) => ['DELETE', path],
       show: ({ data }) => `The token ${data.name} and its sessions have ended.\n`,
     }),
     asked('sessions list', 'List who is signed in.', {
       options: { subject: SUBJECT },
+      example: 'sessions list --subject token:tok_0123456789abcdef',
       ask: (args) => withQuery('/sessions', args, ['subject']),
       show: list(
         {
@@ -99,6 +102,7 @@ export const PEOPLE: Group = {
         all: { help: 'all sessions of --subject, by default your own' },
         subject: SUBJECT,
       },
+      example: 'sessions end --all --subject token:tok_0123456789abcdef',
       ask: (args, path) => {
         const [session] = args.positionals
         if ((session === undefined) !== args.on.has('all')) {
@@ -114,6 +118,7 @@ export const PEOPLE: Group = {
         account: { value: 'id', help: 'only those of this account and its teams' },
         team: { value: 'id', help: 'only those of this team' },
       },
+      example: 'members list --account acme',
       ask: (args) => withQuery('/members', args, ['account', 'team']),
       show: list(
         {
@@ -152,16 +157,18 @@ export const PEOPLE: Group = {
     asked('members link', 'Print a new link for a member; an unused one ends.', {
       ...ofMember,
       json: whole,
+      example: 'members link Ada',
       ask: (_, path) => ['POST', `${path}/link`, {}],
       show: (answer) => linkBelow('', answer),
     }),
-    ...switches('member', {
+    ...switches('member', 'Ada', {
       disable: 'Sign a member out and disable its keys.',
       enable: 'Let a member sign in again; its keys stay disabled.',
     }),
     asked('members remove', 'Remove a member and disable its keys.', {
       ...ofMember,
       options: { 'keep-keys': { help: 'its keys go on' } },
+      example: 'members remove Ada --keep-keys',
       final: (one) => `Member ${calledOf(one)} is removed for good. Remove it?`,
       ask: ({ on }, path) => ['DELETE', on.has('keep-keys') ? `${path}?keys=keep` : path],
       show: changed('Member', 'removed'),

@@ -38,6 +38,7 @@ const COMMANDS: readonly Command[] = [
       js: { help: 'JavaScript in place of TypeScript' },
       dir: { value: 'folder', help: 'where to write (default: here)' },
     },
+    example: 'plugin new provider acme',
     run: async (args) => (await import('../plugin/new.ts')).newPlugin(args),
   },
   {
@@ -52,6 +53,7 @@ const COMMANDS: readonly Command[] = [
       ...TESTING,
       ...JSON_OUTPUT,
     },
+    example: 'plugin test ./acme.ts',
     run: async (args) => (await import('../plugin/test.ts')).testOne(args),
   },
   {
@@ -67,6 +69,7 @@ const COMMANDS: readonly Command[] = [
       quiet: { help: 'show the end of each call only' },
       stack: { help: 'show the whole stack of an error' },
     },
+    example: 'plugin dev ./acme.ts',
     run: async (args) => (await import('../plugin/dev.ts')).developPlugin(args),
   },
   {
@@ -79,6 +82,7 @@ const COMMANDS: readonly Command[] = [
       cases: CASES,
       ...OPTIONS,
     },
+    example: 'plugin record ./acme.ts --request question.json --case hello',
     run: async (args) => (await import('../plugin/record.ts')).recordCase(args),
   },
   {
@@ -99,6 +103,7 @@ const COMMANDS: readonly Command[] = [
       markdown: { help: 'print Markdown, for the README of a package' },
       ...JSON_OUTPUT,
     },
+    example: 'plugin show openai',
     run: async (args) => (await import('../plugin/show.ts')).showPlugin(args),
   },
   {
@@ -111,6 +116,7 @@ const COMMANDS: readonly Command[] = [
       ...TESTING,
       ...JSON_OUTPUT,
     },
+    example: 'provider test ./acme.ts',
     run: async (args) => (await import('../plugin/test.ts')).testOne(args),
   },
 ]

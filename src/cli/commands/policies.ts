@@ -62,6 +62,7 @@ export const POLICIES: Group = {
         account: { value: 'id', help: 'only for keys of this account' },
         key: { value: 'id', help: 'only for this key' },
       },
+      example: 'guard --account acme --from 7d',
       ask: (args) => withQuery('/guard', args, ['from', 'to', 'account', 'key']),
       show: guardText,
     }),

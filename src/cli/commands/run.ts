@@ -19,6 +19,7 @@ const COMMANDS: readonly Command[] = [
       },
       'print-key': { help: 'print the first key also where the output is no terminal' },
     },
+    example: 'serve --port 8080',
     run: async (args) => (await import('../serve.ts')).serve(args),
   },
   HEALTH,

@@ -68,7 +68,7 @@ export const KEY_SETTINGS = {
     option: {
       name: 'expires',
       value: 'date',
-      help: 'end of its validity, such as 2027-01-31T00:00:00Z; "none" removes it',
+      help: 'its end such as 30d or 2027-01-31; "none" removes it',
     },
   },
   models: { ...MODELS.models, seed: MODEL_IDS, csv: ['models'] },
@@ -99,7 +99,7 @@ export const KEY_SETTINGS = {
     option: {
       name: 'log-content',
       value: 'on|off',
-      help: 'whether contents of its calls may be kept; "none" for off',
+      help: 'keep the contents of its calls; "none" for off',
     },
   },
   /** Whether its calls get stored answers; the model may say less. */
