@@ -104,7 +104,8 @@ describe('lists', () => {
   })
 
   it('are found by their name, whatever else of that name is archived', async () => {
-    const make = async () => (await ask('POST', '/accounts/list-alpha/keys', { name: 'again' })).json
+    const make = async () =>
+      (await ask('POST', '/accounts/list-alpha/keys', { name: 'again' })).json
     const made = []
     for (let n = 0; n < 10; n++) made.push((await make()).data.id)
     for (const id of made) await ask('DELETE', `/keys/${id}`)
