@@ -12,16 +12,32 @@ const BUSY_TIMEOUT_MS = 2000
 /** Pages of a write-ahead log with which it is moved into the file. */
 export const CHECKPOINT_PAGES = 2000
 
-/** Memory for pages while a file is moved to another schema, and SQLite's own bound for all other work. */
-const MOVING_KB = 64 * 1024
-const USUAL_KB = 2000
-
 /** SQLite's primary result codes (https://sqlite.org/rescode.html). */
 const BUSY = 5
 export const CORRUPT = 11
 const NOT_A_DATABASE = 26
 
-/** Migrations, one per schema version. Amounts of rows are pico-dollars. */
+/** The rows of a ledger. `actor`: who booked it; `team`: that of a call. */
+const USAGE = `CREATE TABLE usage (
+    seq INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    request TEXT NOT NULL,
+    account TEXT NOT NULL,
+    key TEXT,
+    cost INTEGER NOT NULL CHECK (cost BETWEEN -4000000000000000000 AND 4000000000000000000),
+    day TEXT,
+    at INTEGER NOT NULL,
+    body TEXT,
+    actor TEXT,
+    team TEXT,
+    UNIQUE (request, kind, account)
+  ) STRICT`
+
+/**
+ * Migrations, one per schema version. Amounts of rows are pico-dollars. A statement would read or copy all rows to drop a check or to add
+ * columns, ten seconds for a million. What is stored of a row stays the same, so the text of their table is replaced
+ * (https://sqlite.org/lang_altertable.html#otheralter): columns at its end that a row does not have are null.
+ */
 const MIGRATIONS: readonly string[] = [
   `CREATE TABLE account (
     id TEXT NOT NULL PRIMARY KEY,
@@ -101,26 +117,8 @@ const MIGRATIONS: readonly string[] = [
   `CREATE TABLE identity (id TEXT NOT NULL, created INTEGER NOT NULL) STRICT;
   INSERT INTO identity VALUES ('ledger_' || lower(hex(randomblob(12))), unixepoch() * 1000);`,
 
-  // Rows of kind 'adjust', whose body is their reason. SQLite cannot change the check of a column, so the table is copied.
-  `CREATE TABLE usage_next (
-    seq INTEGER PRIMARY KEY,
-    kind TEXT NOT NULL CHECK (kind IN ('usage', 'top-up', 'adjust', 'orphan')),
-    request TEXT NOT NULL,
-    account TEXT NOT NULL,
-    key TEXT,
-    cost INTEGER NOT NULL CHECK (cost BETWEEN -4000000000000000000 AND 4000000000000000000),
-    day TEXT,
-    at INTEGER NOT NULL,
-    body TEXT,
-    UNIQUE (request, kind, account)
-  ) STRICT;
-  INSERT INTO usage_next (seq, kind, request, account, key, cost, day, at, body)
-    SELECT seq, kind, request, account, key, cost, day, at, body FROM usage ORDER BY seq;
-  DROP TABLE usage;
-  ALTER TABLE usage_next RENAME TO usage;
-  CREATE INDEX usage_account ON usage (account);
-  CREATE INDEX usage_day ON usage (day) WHERE kind = 'usage';
-  CREATE INDEX usage_orphan ON usage (kind) WHERE kind = 'orphan';`,
+  // Rows of kind 'adjust', whose body is their reason: the last step takes the check of kinds away.
+  '',
 
   // Changes by the admin API; `members`: the changed members as JSON.
   `CREATE TABLE audit (
@@ -147,29 +145,11 @@ const MIGRATIONS: readonly string[] = [
   // Sums without a ceiling: whole dollars, rounded down, and the picodollars above them. Kinds of rows are not checked any more,
   // bodies of bookings are JSON, limits are a list (`limit-list.ts`). Top-ups, and spend over all keys, are added up anew: both
   // stopped at four million USD.
-  `CREATE TABLE usage_next (
-    seq INTEGER PRIMARY KEY,
-    kind TEXT NOT NULL,
-    request TEXT NOT NULL,
-    account TEXT NOT NULL,
-    key TEXT,
-    cost INTEGER NOT NULL CHECK (cost BETWEEN -4000000000000000000 AND 4000000000000000000),
-    day TEXT,
-    at INTEGER NOT NULL,
-    body TEXT,
-    -- who booked it; the team of a call
-    actor TEXT,
-    team TEXT,
-    UNIQUE (request, kind, account)
-  ) STRICT;
-  INSERT INTO usage_next (seq, kind, request, account, key, cost, day, at, body)
-    SELECT seq, kind, request, account, key, cost, day, at,
-      CASE WHEN kind = 'usage' OR body IS NULL THEN body ELSE json_object('note', body) END
-    FROM usage ORDER BY seq;
-  DROP TABLE usage;
-  ALTER TABLE usage_next RENAME TO usage;
-  CREATE INDEX usage_account ON usage (account);
-  CREATE INDEX usage_orphan ON usage (kind) WHERE kind = 'orphan';
+  `DROP INDEX usage_day;
+  -- Kinds are in an index, whose pages are a fifth of the rows.
+  CREATE TEMP TABLE booked AS SELECT seq FROM usage WHERE kind <> 'usage';
+  UPDATE usage SET body = json_object('note', body)
+    WHERE seq IN (SELECT seq FROM booked) AND body IS NOT NULL;
 
   CREATE TABLE account_next (
     id TEXT NOT NULL PRIMARY KEY,
@@ -190,8 +170,9 @@ const MIGRATIONS: readonly string[] = [
     FROM (SELECT *, (balance % 1000000000000 + 1000000000000) % 1000000000000 AS pico FROM account)
     LEFT JOIN (
       SELECT account, sum(-cost / 1000000000000) AS usd, sum(-cost % 1000000000000) AS rest
-      FROM usage WHERE kind = 'top-up' GROUP BY account
+      FROM usage WHERE seq IN (SELECT seq FROM booked) AND kind = 'top-up' GROUP BY account
     ) AS topped ON topped.account = id;
+  DROP TABLE booked;
   DROP TABLE account;
   ALTER TABLE account_next RENAME TO account;
 
@@ -274,7 +255,11 @@ const MIGRATIONS: readonly string[] = [
 
   -- ids of the actors of changes, and of their sessions
   ALTER TABLE audit ADD COLUMN actor_id TEXT;
-  ALTER TABLE audit ADD COLUMN session TEXT;`,
+  ALTER TABLE audit ADD COLUMN session TEXT;
+
+  PRAGMA writable_schema = ON;
+  UPDATE sqlite_schema SET sql = '${USAGE}' WHERE type = 'table' AND name = 'usage';
+  PRAGMA writable_schema = RESET;`,
 ]
 
 /**
@@ -382,10 +367,9 @@ function migrate(db: DatabaseSync, file: string): void {
     `INSERT INTO meta VALUES (${newest})`,
     'COMMIT',
   ]
-  // The unique index of a copied table is built in random order: with little memory most of its pages are written many times.
-  db.exec(`PRAGMA cache_size = -${MOVING_KB}`)
+  db.enableDefensive(false)
   db.exec(steps.join(';\n'))
-  db.exec(`PRAGMA cache_size = -${USUAL_KB}; PRAGMA shrink_memory`)
+  db.enableDefensive(true)
 }
 
 /** Whether an error reports a damaged database. */

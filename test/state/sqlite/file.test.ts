@@ -22,6 +22,7 @@ import {
   charge,
   collect,
   DAY,
+  integrityOf,
   KEY,
   LIMITS,
   NOON,
@@ -185,7 +186,16 @@ it('a ledger of an older version keeps its rows, and takes adjustments', async (
   expect(await ledger.book(adjustment)).toMatchObject({ state: 'charged', cost: -12n })
   expect((await collect(ledger.usage('acct')))[0]!.seq).toBe(rows[0]!.seq + 1)
   expect(await ledger.verify()).toEqual([])
+  expect(integrityOf(path)).toBe('ok')
+  const fresh = await open()
+  expect(schemaOf(path)).toEqual(schemaOf(fresh.path))
 })
+
+/** The tables and indexes of a ledger, as SQLite has their text. */
+function schemaOf(path: string): unknown {
+  using db = new DatabaseSync(join(path, 'ledger.db'))
+  return db.prepare('SELECT type, name, sql FROM sqlite_schema ORDER BY type, name').all()
+}
 
 it('writes of a batch have the sums of those before them', async () => {
   const { db, close } = openFolder(await folder({}))
