@@ -22,6 +22,13 @@ const SECRET_NAME = /key|token|secret|sha256|password|passphrase|credential|auth
 /** Names that match {@link SECRET_NAME} but hold a number or a price. */
 const COUNT_NAME = /tokens$|^image_token$/
 
+const OPTIONAL: ReadonlySet<string> = new Set([
+  'optional',
+  'exact_optional',
+  'nullish',
+  'undefinedable',
+])
+
 const TYPES: Readonly<Record<string, string>> = {
   string: 'a text',
   number: 'a number',
@@ -225,10 +232,36 @@ function inWords(issue: BaseIssue<unknown>, source: Source, schema: GenericSchem
   const expected = absent
     ? phrase(below(keys.slice(0, -1).reduce<GenericSchema[]>(below, [schema]), keys.at(-1)!))
     : expectation(issue)
-  const path = [...source.path, ...keys]
-  const hidden = typeof issue.input === 'string' && isSecret(path, source.secrets)
-  const found = hidden ? '[secret]' : show(issue.input)
-  return [toIssue(source, keys, `expected ${expected}, found ${found}`)]
+  const found = shownInput(issue, [...source.path, ...keys], source.secrets)
+  return [
+    toIssue(source, keys, `expected ${expected}${required(keys, issue, schema)}, found ${found}`),
+  ]
+}
+
+/** What was found, without what may be a secret: a text in the place of an object or a list may be one of those that belong into it. */
+function shownInput(
+  { input, expected }: BaseIssue<unknown>,
+  path: Path,
+  secrets: ReadonlySet<string> | undefined,
+): string {
+  if (typeof input === 'number') return namesSecret(nameOf(path)) ? 'a number' : show(input)
+  if (typeof input !== 'string') return show(input)
+  if (isSecret(path, secrets)) return HIDDEN
+  return expected === 'Object' || expected === 'Array' ? 'a text' : show(input)
+}
+
+/** The members that an object has to have, where something else was found. */
+function required(
+  keys: Path,
+  { kind, expected }: BaseIssue<unknown>,
+  schema: GenericSchema,
+): string {
+  if (kind !== 'schema' || expected !== 'Object') return ''
+  const [own] = keys.reduce<GenericSchema[]>(below, [schema]).flatMap(unwrap)
+  if (!own || !('entries' in own)) return ''
+  const entries = Object.entries(own.entries as Readonly<Record<string, GenericSchema>>)
+  const names = entries.flatMap(([name, { type }]) => (OPTIONAL.has(type) ? [] : [name]))
+  return names.length === 0 ? '' : ` with ${names.join(', ')}`
 }
 
 function expectation({ kind, type, expected, message }: BaseIssue<unknown>): string {
@@ -282,9 +315,14 @@ function toIssue({ path }: Source, keys: Path, message: string): ConfigIssue {
 }
 
 function isSecret(path: Path, secrets: ReadonlySet<string> | undefined): boolean {
-  if (namesSecret(path.at(-1) ?? '')) return true
+  if (namesSecret(nameOf(path))) return true
   if (!secrets) return true
   return secrets.size > 0 && secrets.has(path.join('.'))
+}
+
+/** The name of a value, for an item of a list that of the list. */
+function nameOf(path: Path): string {
+  return path.findLast((key) => !/^\d+$/.test(key)) ?? ''
 }
 
 function isValibotIssue(issue: SchemaIssue | BaseIssue<unknown>): issue is BaseIssue<unknown> {

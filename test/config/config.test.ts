@@ -297,7 +297,7 @@ describe('the file', () => {
     ['gateway.config.ts', 'throw new Error("my own check")', /cannot be read: my own check/],
     ['gateway.config.yaml', '# nothing yet', /it is empty/],
     ['gateway.config.yaml', '- 1', /expected an object, found a list/],
-    ['gateway.config.yaml', 'hello', /expected an object, found "hello"/],
+    ['gateway.config.yaml', 'hello', /expected an object, found a text/],
     ['gateway.config.yaml', 'providers: &a { x: { options: *a } }', /nested deeper than/],
   ])('%s with %j is refused without being quoted', async (name, text, message) => {
     const error = await failure({ cwd: await folder({ [name]: text }), env: {} })
@@ -339,6 +339,18 @@ describe('issues', () => {
 
   it.each([
     [{ server: 5 }, 'server', 'expected an object, found the number 5'],
+    // What stands in the place of an object may be the secret that belongs into it.
+    [
+      { admin: { tokens: ['hush-hush-1'] } },
+      'admin.tokens.0',
+      'expected an object with name, token, role, found a text',
+    ],
+    [
+      { providers: { openai: 'hush-hush-1' } },
+      'providers.openai',
+      'expected an object with use, found a text',
+    ],
+    [{ admin: { token: 12345678 } }, 'admin.token', 'expected a text, found a number'],
     [{ server: { port: '80' } }, 'server.port', 'expected a port from 0 to 65535, found "80"'],
     [{ server: { port: 65_536 } }, 'server.port', 'found the number 65536'],
     [
