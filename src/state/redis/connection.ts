@@ -58,9 +58,9 @@ const PULSE_MS = 1000
 const PULSE_DEADLINE_MS = 500
 /** A ledger whose last pulse is older than this cannot be written. */
 const PULSE_LASTS_MS = 2500
-/** Writes a key that is never read, as admissions write: a server may answer reads and refuse this. */
 /** Time between two looks at the memory of the servers. */
 const MEMORY_MS = 10_000
+/** Writes a key that is never read, as admissions write: a server may answer reads and refuse this. */
 const PULSE_SCRIPT = "redis.call('SET', KEYS[1], '1', 'EX', 60) return 1"
 /** How often the list of a cluster's servers is read. */
 const REFRESH_MS = 5000

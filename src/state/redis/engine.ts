@@ -206,7 +206,7 @@ export class RedisLedger implements Ledger {
     this.#outbox = new Outbox({
       file,
       isKept: outboxKept,
-      send: (settlement, deadlineMs) => this.#charge(settlement, deadlineMs),
+      send: (...settlement) => this.#charge(...settlement),
       lookUp: (account, settlements) => this.#history.lookUp(account, settlements),
       receiptMs: RECEIPT_MS,
       gateway,
@@ -512,10 +512,10 @@ export class RedisLedger implements Ledger {
     return this.#import.take(items)
   }
 
-  /** @throws RangeError for an invalid date */
   /** Redis keeps no room for what is gone. */
   async compact(): Promise<void> {}
 
+  /** @throws RangeError for an invalid date */
   async fold(before: Date, take?: TakeRows): Promise<number> {
     const now = (await this.#state(CLOCK_ACCOUNT, '')).at(-1)
     return this.#history.fold(before, Number(now), take)
@@ -624,24 +624,30 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  async #charge(settlement: Settlement, deadlineMs: number): Promise<Settled> {
+  /** @param row its number, where it was booked before */
+  async #charge(
+    settlement: Settlement,
+    deadlineMs: number,
+    row?: number,
+  ): Promise<Settled & { readonly row?: number }> {
     const { request, account, key, day, cost, usage } = settlement
     const keys = keysOf(account, 'book', 'ls', 'h', 'u', `r:${request}`)
     const body = JSON.stringify(usage)
     const first = [memberOf(settlement), request, day, `${cost}`, `${usage.at}`, body]
     const { tokens, requests } = countsOf(cost, usage)
     const { counted } = usage
-    const args = counted === undefined ? first : [...first, counted, `${tokens}`, `${requests}`]
-    const send = () => this.#store.settle(...keys, ...args)
+    const counts = counted === undefined ? [] : [counted, `${tokens}`, `${requests}`]
+    const again = row === undefined ? counts : [...(counted ? counts : ['', '', '']), `${row}`]
+    const send = () => this.#store.settle(...keys, ...first, ...again)
     const reply = await this.#ask(send, deadlineMs)
     const settled = toSettled(reply)
-    if (settled.state === 'charged') {
-      const [, , , seq, charged] = reply
-      const row = { day: charged!, at: usage.at, cost, body, seq: Number(seq) }
-      // Numbers of an account have no gap.
-      this.onBooked({ request, account, key, ...row, previous: row.seq - 1 })
-    }
-    return settled
+    if (settled.state !== 'charged') return settled
+    const [, , , number, charged] = reply
+    const seq = Number(number)
+    // Numbers of an account have no gap.
+    const previous = seq - 1
+    this.onBooked({ request, account, key, day: charged!, at: usage.at, cost, body, seq, previous })
+    return { ...settled, row: seq }
   }
 
   /** Keeps a lease until Redis is back. Expired ones are dropped here too, because Redis may refuse for hours while connected. */

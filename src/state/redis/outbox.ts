@@ -1,7 +1,7 @@
 /**
  * What Redis may lack, because it was unreachable or has lost recent writes in a failover. Settlements that it does not confirm in time
  * are in a local file, which is sent when Redis is back. A confirmed one stays in memory for two minutes and is sent again whenever
- * another server may have become primary. Receipts make repetition harmless.
+ * another server may have become primary. Receipts make repetition harmless, and the number of its row where a receipt has expired.
  */
 import { mkdirSync, readdirSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
@@ -21,8 +21,12 @@ interface OutboxOptions {
   readonly gateway: string
   /** Tells all gateways that everything which one that has ended left behind is booked. */
   readonly tellBooked: (gateway: string) => Promise<void>
-  /** Books a settlement in Redis. Rejects unless Redis confirms by the deadline. */
-  readonly send: (settlement: Settlement, deadlineMs: number) => Promise<Settled>
+  /** Books a settlement in Redis. Rejects unless Redis confirms by the deadline. `row`: its number, where it was booked before. */
+  readonly send: (
+    settlement: Settlement,
+    deadlineMs: number,
+    row?: number,
+  ) => Promise<Settled & { readonly row?: number }>
   /** Looks up settlements of one account among its rows. */
   readonly lookUp: (account: string, settlements: readonly Settlement[]) => Promise<ReceiptLookup>
   /** How long Redis keeps a receipt. */
@@ -93,9 +97,13 @@ export class Outbox {
   /** Books a settlement in Redis. Rejects unless Redis confirms by the deadline. */
   async book(settlement: Settlement, deadlineMs: number): Promise<Settled> {
     const { send } = this.#options
-    const settled = await send(settlement, deadlineMs)
+    let { row, ...settled } = await send(settlement, deadlineMs)
     const { cost } = settled
-    const booking = () => send({ ...settlement, cost }, REPLAY_MS)
+    const booking = async () => {
+      const again = await send({ ...settlement, cost }, REPLAY_MS, row)
+      row = again.row ?? row
+      return again
+    }
     this.#keep(receiptOf(settlement), { booking, at: performance.now(), cost })
     return settled
   }

@@ -313,6 +313,8 @@ if SPANS[found.window] and not found.open then
   window = ''
 else
   amount = join(usedOf(found))
+end
+if amount ~= '0' then
   local reset = plus(found.reset, amount, 1)
   if found.own then
     setCounter(found.name, found.since, window, found.settled, found.held, found.running, reset)

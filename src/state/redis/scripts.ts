@@ -193,12 +193,17 @@ return admitted(now, now + ${LEASE_MS})
 const SETTLE = `
 local member, request, day, cost, at, body = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local booked = call('GET', receipt)
+-- One that is sent again names its row, because its receipt may have expired. Only folding removes rows.
+if not booked and ARGV[10] and (tonumber(call('HGET', book, 'seq')) or 0) >= tonumber(ARGV[10]) then
+  local row = call('XRANGE', rows, ARGV[10], ARGV[10])[1]
+  if not row or row[2][4] == request then booked = cost end
+end
 if booked then return { 'duplicate', booked, call('HGET', book, 'bal') or '0' } end
 
 local released = release(member)
 day = released and released.day or day
 local owners, counts = ownersOf(member), nil
-if ARGV[7] then counts = { counted = ARGV[7], tokens = ARGV[8], requests = ARGV[9] } end
+if ARGV[7] and ARGV[7] ~= '' then counts = { counted = ARGV[7], tokens = ARGV[8], requests = ARGV[9] } end
 post(owners, released, day, cost, counts)
 call('SET', receipt, cost, 'PX', '${RECEIPT_MS}')
 local seq = write('usage', request, owners[1], cost, day, at, body)

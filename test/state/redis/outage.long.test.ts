@@ -205,6 +205,39 @@ describe('when Redis is killed', () => {
   })
 })
 
+describe('a booking that is sent again after its receipt has expired', () => {
+  it('is known by its row, also by one that was folded, and booked where that is another one', async () => {
+    const server = await serverForTest()
+    const { ledger } = await open(server.url)
+    await pay(ledger)
+    const requests = names(3)
+    for (const request of requests) {
+      const { day } = await admit(ledger, request, 5n)
+      await ledger.settle(settlement(request, 3n, day))
+    }
+    const [rows, ...receipts] = ['u', ...requests.map((request) => `r:${request}`)].map(
+      (name) => `gw:{acct}:${name}`,
+    )
+    // As if the clock of the server had been set ahead by days.
+    await server.ask(async (client) => {
+      await client.del(receipts)
+      await client.xdel(rows!, '3-0', '4-0')
+      await client.call('XSETID', rows!, '3-0')
+      await client.xadd(rows!, '4-0', 'kind', 'usage', 'request', 'other', 'cost', '0', 'at', '0')
+      await client.call('CLIENT', 'KILL', 'TYPE', 'normal')
+    })
+    await expect.poll(() => server.ask((client) => client.exists(receipts[2]!))).toBe(1)
+    const stored = await server.ask((client) => client.xrange(rows!, '-', '+'))
+    expect(stored.map(([id, row]) => [id, row[3]])).toEqual([
+      ['1-0', 'first'],
+      ['2-0', 'req_0'],
+      ['4-0', 'other'],
+      ['5-0', 'req_2'],
+    ])
+    expect(await ledger.account('acct')).toMatchObject({ balance: parsePico('10') - 12n })
+  })
+})
+
 describe('after a failover', () => {
   it('books again the settlements that the new primary lacks', async () => {
     const primary = await serverForTest()
