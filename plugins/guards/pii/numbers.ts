@@ -1,7 +1,6 @@
 /** Forms of personal numbers, and the words that name them. */
-import { digit, isUniform, luhn, mod97, weigh } from './checks.ts'
+import { digit, isUniform, luhn, mod97, weigh, EXISTS } from './national.ts'
 import { expression } from '../text/slices.ts'
-import { EXISTS } from './national.ts'
 import type { EntityClass } from './classes.ts'
 
 /** One way to write one kind of number, as lengths of groups. */

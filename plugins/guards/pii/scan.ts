@@ -3,7 +3,7 @@
  * stretches, and so the results, depend on the text only and not on how it arrives.
  */
 import { expression } from '../text/slices.ts'
-import { SPELLED_DIGITS } from './contact.ts'
+import { SPELLED_DIGITS, isDigitWord } from './contact.ts'
 import { findPersonalData, type Entity, findShapes, mayHaveShape } from './find.ts'
 import {
   ASCII,
@@ -18,27 +18,6 @@ import {
   foldText,
 } from './fold.ts'
 import type { EntityClass } from './classes.ts'
-import {
-  AT,
-  HAS_AT,
-  HAS_BRACKET,
-  HAS_DIGIT,
-  HAS_FILLER,
-  HAS_LETTER,
-  HAS_MARK,
-  HAS_ODD,
-  HAS_SPELLED_AT,
-  NUMBER,
-  PLAIN,
-  SHORT_WORD,
-  SINGLE,
-  SPELLED,
-  ZONE,
-  ZONE_WIDTH,
-  joins,
-  kindOf,
-  mayJoin,
-} from './words.ts'
 
 // Follows the lines of a text and looks for shapes in each clause.
 
@@ -516,4 +495,83 @@ function withoutMarks(
   }
   kept.push(places ? places.at(-1)! : text.length)
   return { text: plain, places: kept }
+}
+
+// Decides which words may belong to one number or one address.
+
+// Kinds of words.
+const PLAIN = 0
+const NUMBER = 1
+/** A short word, which may be part of a number, such as the bank code in an IBAN. */
+const SHORT_WORD = 2
+const PUNCTUATION = 3
+/** A digit in words. */
+const SPELLED = 4
+const AT = 5
+const DOT = 6
+/** A line of the machine-readable zone of a travel document. */
+const ZONE = 7
+/** A letter that stands alone. Two may be the country of a number that is written apart. */
+const SINGLE = 8
+
+// Traits of a word or a stretch, as bits.
+const HAS_DIGIT = 1
+const HAS_AT = 2
+const HAS_BRACKET = 4
+/** Has characters that must be folded. */
+const HAS_ODD = 8
+const HAS_LETTER = 16
+const HAS_MARK = 32
+/** Has the filler `<`. */
+const HAS_FILLER = 64
+const HAS_SPELLED_AT = 128
+
+/** Shortest line of a machine-readable zone. */
+const ZONE_WIDTH = 30
+const MAX_SHORT_LETTERS = 4
+
+/**
+ * The kind of a word.
+ * @param traits of the word
+ * @param letters number of its letters
+ */
+function kindOf(word: string, traits: number, letters: number): number {
+  if (traits & HAS_FILLER && word.length >= ZONE_WIDTH) return ZONE
+  if (traits & HAS_DIGIT) return NUMBER
+  if (!(traits & HAS_LETTER)) return PUNCTUATION
+  if (letters === 2 || letters === 3) {
+    const bare = word.replace(/^[([<]|[)\]>]$/g, '').toLowerCase()
+    if (bare === 'at') return AT
+    if (bare === 'dot') return DOT
+  }
+  if (!(traits & (HAS_MARK | HAS_AT | HAS_ODD)) && isDigitWord(word)) return SPELLED
+  if (word.length === 1) return SINGLE
+  return letters <= MAX_SHORT_LETTERS ? SHORT_WORD : PLAIN
+}
+
+/**
+ * Whether a word with this start may belong to the words before it.
+ * @param last kind of the last word
+ * @param traits of all words before
+ */
+function mayJoin(last: number, traits: number, firstCode: number, firstClass: number): boolean {
+  if (last === AT || last === DOT || last === SPELLED || last === ZONE) return true
+  if (traits & HAS_SPELLED_AT || BEGINS_AT.has(firstCode)) return true
+  if (firstClass === DIGIT || firstClass === MARK) return last !== PLAIN
+  if (last === SINGLE) return true
+  return last === NUMBER || (last !== PLAIN && (traits & HAS_DIGIT) > 0)
+}
+
+/** Possible first characters of `at`, including brackets. */
+const BEGINS_AT = new Set([...'aA([<'].map((character) => character.charCodeAt(0)))
+
+/** Whether a word of this kind belongs to the words before it. */
+function joins(last: number, kind: number, traits: number): boolean {
+  if (last === ZONE || kind === ZONE) return last === kind || (last === ZONE && kind === NUMBER)
+  if (kind === AT || last === AT || last === DOT) return true
+  if (kind === DOT) return (traits & HAS_SPELLED_AT) > 0
+  if (kind === last && (kind === SPELLED || kind === SINGLE)) return true
+  if (kind === PLAIN || last === PLAIN) return false
+  if (kind === NUMBER || last === NUMBER) return true
+  return (kind === PUNCTUATION || last === PUNCTUATION) && (traits & HAS_DIGIT) > 0
 }
