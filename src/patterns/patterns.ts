@@ -8,12 +8,16 @@ import type {
   ScanProgress,
   TextScan,
 } from '../plugin.ts'
-import { buildAutomata, parsePattern, type CompiledPatterns, type ParsedPattern } from './build.ts'
-import { PatternError } from './regex.ts'
-import { mayContainMatch } from './search.ts'
+import {
+  buildAutomata,
+  parsePattern,
+  type CompiledPatterns,
+  type ParsedPattern,
+  PatternError,
+} from './build.ts'
+import { mayContainMatch, EncodedScanner } from './search.ts'
 import { runSliced, runSync, type Task } from './time-slice.ts'
 import { MatchCursor } from './cursor.ts'
-import { EncodedScanner } from './encoded-scanner.ts'
 import { mayEscape } from './views/escapes.ts'
 
 // One scan of a text for patterns: in pieces as they come, or as a whole.

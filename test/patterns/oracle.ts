@@ -2,7 +2,13 @@
  * A slow reference implementation of all views: threads that remember where they began, one list for each view, one symbol
  * at a time. View `decoded` is computed from whole texts.
  */
-import { leetGroup } from '../../src/patterns/build.ts'
+import {
+  leetGroup,
+  isLiteral,
+  parseRegex,
+  type Instruction,
+  type Regex,
+} from '../../src/patterns/build.ts'
 import {
   fold,
   foldUnmarked,
@@ -10,7 +16,6 @@ import {
   isMark,
   readsAsLetter,
 } from '../../src/patterns/views/fold.ts'
-import { isLiteral, parseRegex, type Instruction, type Regex } from '../../src/patterns/regex.ts'
 import { runSync } from '../../src/patterns/time-slice.ts'
 
 /** A match in the raw text. */
