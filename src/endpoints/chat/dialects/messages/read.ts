@@ -7,8 +7,7 @@ import type { ChatRequest } from '../../request.ts'
 import { labelsIn, type WireWords } from '../shared/labels.ts'
 import { endsWithQuestion, toConversation } from './conversation.ts'
 import { findProblem, KNOWN_MEMBERS } from './fields.ts'
-import { isOwn, nativeHeaders, notOffered, WEB_SEARCH } from './vendor.ts'
-import { withoutLeftOut } from './prepare.ts'
+import { isOwn, nativeHeaders, notOffered, WEB_SEARCH, withoutLeftOut } from './prepare.ts'
 import { NEVER_PASSED } from '../shared/walk.ts'
 
 export interface AnswerOptions {

@@ -19,7 +19,7 @@ import { checkBody, input } from './fields.ts'
 import { withoutNulls } from './read.ts'
 import { withRecalled } from './references.ts'
 import { usageJson } from './usage.ts'
-import { WORDS } from './words.ts'
+import { WORDS } from './prepare.ts'
 
 const COMPACT =
   'Summarize this conversation for a successor who continues it without having read it. Write down the task, ' +

@@ -5,9 +5,8 @@ import { labelsIn } from '../shared/labels.ts'
 import { endsWithQuestion, toConversation } from './conversation.ts'
 import { checkBody, KNOWN_MEMBERS, MIN_OUTPUT_TOKENS } from './fields.ts'
 import type { ToolName } from './names.ts'
-import { withoutLeftOut } from './prepare.ts'
+import { withoutLeftOut, WORDS } from './prepare.ts'
 import { toToolMembers } from './tools.ts'
-import { WORDS } from './words.ts'
 
 export interface AnswerOptions {
   readonly echo: Readonly<Record<string, unknown>>

@@ -4,7 +4,7 @@
  */
 import { isObject } from '../../../../errors/checks.ts'
 import { randomId } from '../../../../state/ids.ts'
-import type { ResponseEvent } from './items.ts'
+import type { ResponseEvent } from './events.ts'
 
 type Emit = (event: ResponseEvent) => void
 
