@@ -151,16 +151,29 @@ export function entriesOf(
   )
 }
 
+/** Entries in another form; one whose form is undefined is left out. */
+export function mapSections<Entry, Result>(
+  sections: Sections<Entry>,
+  map: (entry: Entry, key: EntryKey) => Result | undefined,
+): Record<Section, Record<string, Result>> {
+  const mapped = (section: Section) =>
+    Object.fromEntries(
+      Object.entries(sections[section] ?? {}).flatMap(([name, entry]) => {
+        const made = map(entry, `${section}/${name}`)
+        return made === undefined ? [] : [[name, made] as const]
+      }),
+    )
+  return {
+    providers: mapped('providers'),
+    models: mapped('models'),
+    engines: mapped('engines'),
+    sinks: mapped('sinks'),
+  }
+}
+
 /** A layer without some entries. */
 export function layerWithout(layer: ManagedLayer, keys: ReadonlySet<EntryKey>): ManagedLayer {
-  const sections = Object.fromEntries(
-    SECTIONS.map((section) => [
-      section,
-      Object.fromEntries(
-        Object.entries(layer.sections[section]).filter(([name]) => !keys.has(`${section}/${name}`)),
-      ),
-    ]),
-  ) as unknown as Sections<object>
+  const sections = mapSections(layer.sections, (entry, key) => (keys.has(key) ? undefined : entry))
   return { ...layer, sections }
 }
 

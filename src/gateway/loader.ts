@@ -205,7 +205,7 @@ export async function loadSink(
   const path = ['sinks', String(index)]
   const { plugin, setUp } = await prepare<SinkPlugin>('sink', path, settings, origin, settings.name)
   const made = await setUp()
-  const { takes, send } = made as unknown as Partial<Record<string, unknown>>
+  const { takes, send }: { readonly [Name in keyof typeof made]?: unknown } = made
   if (!Array.isArray(takes) || typeof send !== 'function') {
     fail([...path, 'use'].join('.'), `expected ${show(plugin.name)} to make "takes" and "send"`)
   }
@@ -224,8 +224,8 @@ export async function loadPayments(
     origin,
   )
   const provider = await setUp()
-  const methods = provider as unknown as Partial<Record<string, unknown>>
-  if (['checkout', 'read', 'find'].some((name) => typeof methods[name] !== 'function')) {
+  const methods: readonly unknown[] = [provider.checkout, provider.read, provider.find]
+  if (methods.some((method) => typeof method !== 'function')) {
     fail('payments.use', `expected ${show(plugin.name)} to make "checkout", "read" and "find"`)
   }
   return { name: plugin.name, provider }

@@ -75,23 +75,6 @@ export function sealedNames(value: object): string[] {
   return sealedOf(value).map(({ name }) => name)
 }
 
-export function mapSections<Entry, Result>(
-  sections: Sections<Entry>,
-  map: (entry: Entry, key: EntryKey) => Result,
-): Sections<Result> {
-  return Object.fromEntries(
-    SECTIONS.map((section) => [
-      section,
-      Object.fromEntries(
-        Object.entries(sections[section] ?? {}).map(([name, entry]) => [
-          name,
-          map(entry, keyOf({ section, name })),
-        ]),
-      ),
-    ]),
-  ) as unknown as Sections<Result>
-}
-
 export function entryIn(sections: Sections<ManagedEntry>, key: EntryKey): ManagedEntry | undefined {
   const [section, name] = partsOf(key)
   return Object.hasOwn(sections[section], name) ? sections[section][name] : undefined

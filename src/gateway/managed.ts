@@ -8,6 +8,7 @@ import {
   entriesOf,
   keysOf,
   layerWithout,
+  mapSections,
   partsOf,
   sinkNamesOf,
   type EntryKey,
@@ -31,7 +32,6 @@ import {
   entryIn,
   hasMoved,
   keyOf,
-  mapSections,
   pathOf,
   sealedIn,
   sealedOf,
@@ -339,10 +339,7 @@ export class Managed {
       )
       if (others.length > 0)
         throw new EntriesChanged(others, changedSince(others, present.sections))
-      const next = mapSections(present.sections, (entry) => entry) as Record<
-        Section,
-        Record<string, ManagedEntry>
-      >
+      const next = mapSections(present.sections, (entry) => entry)
       for (const key of keys) {
         const [section, name] = partsOf(key)
         const former = entryIn(before.sections, key)
@@ -467,11 +464,11 @@ export class Managed {
       } catch (error) {
         if (!(error instanceof NotOpened)) throw error
         closed.set(key, notOpenedText(key, error))
-        return {}
+        return undefined
       }
     })
     const layer: ManagedLayer = { revision, sections: opened, secrets }
-    return { layer: layerWithout(layer, new Set(closed.keys())), closed }
+    return { layer, closed }
   }
 
   #openEntry(key: EntryKey, value: object) {
@@ -584,10 +581,7 @@ export class Managed {
     changes: readonly EntryChange[],
     by: string,
   ): Promise<Sections<ManagedEntry>> {
-    const next = mapSections(sections, (entry) => entry) as Record<
-      Section,
-      Record<string, ManagedEntry>
-    >
+    const next = mapSections(sections, (entry) => entry)
     const issues: ConfigIssue[] = []
     for (const { section, name, value } of changes) {
       if (!ENTRY_NAME.test(name)) {

@@ -339,7 +339,7 @@ function changes(
   stored: Account | Team | Key | undefined,
 ): string[] {
   const wanted = change as Readonly<Record<string, unknown>>
-  const present = stored as unknown as Readonly<Record<string, unknown>>
+  const present: Readonly<Record<string, unknown>> = { ...stored }
   const isSame = (kept: string) => {
     const value = wanted[kept]
     if (value === undefined || !stored) return true

@@ -252,9 +252,12 @@ export function referencesTo({ scopes, deny, bannedPatterns }: ActiveRules): Rul
 
 function isSpan(span: unknown, length: number): span is Span {
   if (!isObject(span)) return false
-  const { start, end } = span as unknown as Span
-  const areOffsets = Number.isInteger(start) && Number.isInteger(end)
-  return areOffsets && start >= 0 && start <= end && end <= length
+  const { start, end } = span
+  return isOffset(start) && isOffset(end) && start <= end && end <= length
+}
+
+function isOffset(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= 0
 }
 
 function invalid(what: string): GuardFault {

@@ -112,7 +112,8 @@ export interface CallerContext {
   readonly path: string
   readonly incoming: Incoming
   readonly runtime: Runtime
-  readonly catalog: Catalog
+  /** Names the model that is asked. */
+  readonly catalog: Pick<Catalog, 'get'>
   readonly account: Account
   /** It is absent where no call is answered. */
   readonly answer?: {

@@ -77,7 +77,7 @@ async function setUp(
   try {
     const made = await plugin.setup(valid.value, host.hostOf(plugin.name) as never)
     await made.close?.()
-    return made as unknown as Record<string, unknown>
+    return { ...made }
   } catch {
     return undefined
   } finally {

@@ -1,6 +1,6 @@
 /** The conformance kit for payment plugins: orders, webhooks and questions as the gateway has them, against a fake provider. */
 import { isDeepStrictEqual } from 'node:util'
-import { eventProblem } from '../payments/facts.ts'
+import { eventProblem } from '../payments/orders.ts'
 import type { CheckoutOrder, PaymentEvent, Payments, PaymentsPlugin } from '../plugin.ts'
 import {
   checkCancel,

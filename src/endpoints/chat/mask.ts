@@ -33,8 +33,8 @@ function mapMembers<Whole extends object>(whole: Whole, members: Members, other:
   return changed ? { ...whole, ...changed } : whole
 }
 
-function mapList<Item>(list: readonly Item[], change: (item: Item) => Item): readonly Item[] {
-  const made = list.map(change)
+function mapList<Item>(list: readonly Item[], change: (item: Item) => unknown): readonly Item[] {
+  const made = list.map((item) => change(item) as Item)
   return made.every((item, index) => item === list[index]) ? list : made
 }
 
@@ -62,8 +62,8 @@ function mapChat(input: ChatRequest, change: ChangeTexts): ChatRequest {
     input,
     {
       ...ASIDE,
-      tools: (tools) => mapList(tools, tool as any),
-      functions: (functions) => mapList(functions, named as any),
+      tools: (tools) => mapList(tools, tool),
+      functions: (functions) => mapList(functions, named),
       response_format: (format) => mapMembers(format, { type: null, json_schema: named }, schema),
     },
     all,
@@ -96,7 +96,7 @@ function mapMessage(message: ChatMessage, change: ChangeTexts): ChatMessage {
         typeof content === 'string'
           ? change([content], isResult ? 'json' : 'plain')[0]
           : mapParts(content, change, isResult),
-      tool_calls: (calls) => mapList(calls, call as any),
+      tool_calls: (calls) => mapList(calls, call),
       function_call: (asked) => mapMembers(asked, ofFunction(change), all),
       reasoning_details: (details) =>
         mapList(details, (detail: any) =>

@@ -6,7 +6,7 @@ import { logWork, type ThreadInit } from './request-log.ts'
 import type { LogStore } from './query.ts'
 
 /** The gateway's own connection logs the same of Redis. */
-const SILENT = { info() {}, warn() {}, error() {} } as unknown as Log
+const SILENT: Log = { info() {}, warn() {}, error() {} }
 
 export async function serve(port: MessagePort, init: ThreadInit): Promise<void> {
   serveClient(port, logWork(await storeOf(init), init.contents))

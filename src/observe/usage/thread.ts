@@ -17,7 +17,7 @@ export function serve(port: MessagePort, { folder, source }: UsageInit): void {
   serveClient<UsageNotice, UsageQuestion, UsageReport>(port, (report) => {
     const warn = (message: string) => report({ warning: message })
     // The gateway's own connection logs the same.
-    const log = { info() {}, warn() {}, error: warn } as unknown as Log
+    const log: Log = { info() {}, warn() {}, error: warn }
     const now = () => Date.now()
     const openLedger = () => openSource(source, log)
     return new UsageWork({

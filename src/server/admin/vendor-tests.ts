@@ -16,7 +16,7 @@ import { checkEntry, manageableOf, withOption } from '../../gateway/manageable.t
 import { hasMoved, sealedNames } from '../../gateway/managed-document.ts'
 import { packageVersion } from '../../gateway/version.ts'
 import { inTime } from '../../lifetime/scope.ts'
-import type { Catalog, Model } from '../../models/catalog.ts'
+import type { Model } from '../../models/catalog.ts'
 import { formatPico, priceUsage, type Pico, type UsageLine } from '../../money/money.ts'
 import { quantitiesOf } from '../../observe/record.ts'
 import { scrub } from '../../observe/vendor-message.ts'
@@ -267,7 +267,7 @@ async function smallestCall(
     const account = { id: 'operator', name: 'operator', disabled: false, revision: 0, createdAt: 0 }
     const incoming = incomingOf(request)
     // `route` tries the deployments of this model alone, also one that calls avoid.
-    const catalog = { get: () => model } as unknown as Catalog
+    const catalog = { get: () => model }
     await runtime.internalChat(
       { id: requestId(), path: '/admin', incoming, runtime, catalog, account },
       {

@@ -2,7 +2,6 @@
  * The ledger port: balances, spend, limits, leases, holds and receipts. Limits are decided and money is moved only here.
  * Both engines implement all of it, so it is one file, and pass one conformance suite. They read the time themselves.
  */
-import type { ConsolaInstance } from 'consola'
 import type { Pico } from '../../money/money.ts'
 import type { Usage } from '../../plugin.ts'
 import type { Window, ZoneRule } from './windows.ts'
@@ -719,7 +718,11 @@ export interface AcceptedDoubt {
 export const LEASE_MS = 30_000
 
 /** Where an engine reports to the operator. */
-export type Log = Pick<ConsolaInstance, 'info' | 'warn' | 'error'>
+export interface Log {
+  info(message: string | object, ...more: unknown[]): void
+  warn(message: string | object, ...more: unknown[]): void
+  error(message: string | object, ...more: unknown[]): void
+}
 
 // Reads a ledger beside its engine, for what is derived from its rows: the index of usage.
 
