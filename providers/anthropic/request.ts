@@ -1,6 +1,20 @@
 /** Builds the body of `POST /v1/messages`. Parameters that the vendor does not have are left out. */
 import { hash } from 'node:crypto'
 import type { ChatInput, Host, ChatMessage } from '../../src/plugin.ts'
+import {
+  isBlank,
+  isThought,
+  type Block,
+  type Marked,
+  type TextBlock,
+  type Turn,
+  markLast,
+  type ContentBlock,
+  type ToolResultBlock,
+  type ToolUseBlock,
+  type DocumentBlock,
+  type ImageBlock,
+} from './blocks.ts'
 import type { Traits } from './models.ts'
 import { toSupportedSchema } from './schema.ts'
 import { toThinking, withoutThinking, type Thinking } from './thinking.ts'
@@ -25,99 +39,6 @@ import { toInput } from '../shared/http.ts'
 import { withThoughts } from './thoughts.ts'
 import { EMPTY, NO_RESULT, OPENING, requireTexts, thoughtsOf } from '../shared/conversations.ts'
 import { isAddress, isDataUrl } from '../shared/files.ts'
-
-// Content blocks of the Messages API. Converse has the same blocks under other names.
-
-/** Something that can carry the client's `cache_control`, which is passed on unchanged. */
-interface Marked {
-  cache_control?: unknown
-}
-
-/** A text. */
-export interface TextBlock extends Marked {
-  readonly type: 'text'
-  text: string
-}
-
-/** Where an image or a document comes from. */
-type MediaSource =
-  | { readonly type: 'base64'; readonly media_type: string; readonly data: string }
-  | { readonly type: 'text'; readonly media_type: 'text/plain'; readonly data: string }
-  | { readonly type: 'url'; readonly url: string }
-
-/** An image. */
-interface ImageBlock extends Marked {
-  readonly type: 'image'
-  readonly source: MediaSource
-}
-
-/** A PDF or a plain text file. */
-interface DocumentBlock extends Marked {
-  readonly type: 'document'
-  readonly source: MediaSource
-  readonly title?: string
-}
-
-/** A call of a tool. */
-export interface ToolUseBlock extends Marked {
-  readonly type: 'tool_use'
-  readonly id: string
-  readonly name: string
-  /** An object. */
-  readonly input: unknown
-}
-
-/** The result of a call. */
-interface ToolResultBlock extends Marked {
-  readonly type: 'tool_result'
-  readonly tool_use_id: string
-  /** It is absent for an empty result. */
-  readonly content?: string | readonly ContentBlock[]
-  readonly is_error?: true
-}
-
-/** Must stay unchanged and carries no cache marker. */
-interface ThinkingBlock {
-  readonly type: 'thinking'
-  readonly thinking: string
-  readonly signature: string
-}
-
-/** Must stay unchanged and carries no cache marker. */
-interface RedactedBlock {
-  readonly type: 'redacted_thinking'
-  readonly data: string
-}
-
-/** A reasoning block. */
-export type ThoughtBlock = ThinkingBlock | RedactedBlock
-/** Blocks that users and tools produce. */
-type ContentBlock = TextBlock | ImageBlock | DocumentBlock
-/** Any block. */
-export type Block = ContentBlock | ToolUseBlock | ToolResultBlock | ThoughtBlock
-
-/** One turn of a conversation. */
-interface Turn {
-  readonly role: 'user' | 'assistant' | 'system'
-  readonly content: Block[]
-}
-
-/** Whether a text has only white space. The vendor refuses such blocks. */
-export function isBlank(text: string): boolean {
-  return text.trim() === ''
-}
-
-/** Whether a block is reasoning. */
-function isThought(block: Block): block is ThoughtBlock {
-  return block.type === 'thinking' || block.type === 'redacted_thinking'
-}
-
-/** Puts a cache marker on the last block that can carry one. Without such a block the marker is dropped. */
-export function markLast(blocks: readonly Block[], marker: unknown): void {
-  if (marker === undefined || marker === null) return
-  const last = blocks.findLast((block) => !isThought(block)) as Marked | undefined
-  if (last) last.cache_control = marker
-}
 
 /** A request body, and how to read its answer. */
 interface MessagesRequest {

@@ -3,7 +3,7 @@
  * refuses blocks that were changed or moved. The `id` of an entry therefore tells what came before its block.
  */
 import type { ReasoningDetail } from '../../src/plugin.ts'
-import type { Block, TextBlock, ThoughtBlock, ToolUseBlock } from './request.ts'
+import type { Block, TextBlock, ThoughtBlock, ToolUseBlock } from './blocks.ts'
 
 /** Marks entries of Claude. Entries of other vendors are ignored. */
 export const FORMAT = 'anthropic-claude-v1'

@@ -18,7 +18,8 @@ import {
   refuse,
   type HttpFailure,
 } from '../shared/http.ts'
-import { readChunks, readCompletion, TextMembers } from './answer.ts'
+import { readChunks, readCompletion } from './answer.ts'
+import { TextMembers } from './as-given.ts'
 import { httpFailure } from './errors.ts'
 import type { DeploymentOptions } from './options.ts'
 import type { Quirks, VendorProfile } from './quirks.ts'

@@ -3,7 +3,7 @@ import type { Host, ChatMessage, ReasoningDetail, ChatInput, Reasoning } from '.
 import { fileNameOf, isAddress } from '../shared/files.ts'
 import { FAILED, NO_RESULT, RESULTS_ARE_IN, thoughtsOf } from '../shared/conversations.ts'
 import { SKIP_SIGNATURE } from '../shared/gemini.ts'
-import { replayAsGiven } from './answer.ts'
+import { replayAsGiven } from './as-given.ts'
 
 /** Differences between vendors in the parts of messages. */
 interface ContentQuirks {
