@@ -88,7 +88,7 @@ export function testAnyConversation(given: AnyConversationOptions): void {
         lostIn({ messages, tools: TOOLS }, { json: sent.json, text: String(sent.body) }),
       ).toEqual([])
     })
-    await fc.assert(property, { numRuns: runs(60) })
+    await fc.assert(property, { numRuns: runs(25) })
   })
 }
 

@@ -156,20 +156,20 @@ describe('one of three deployments is well', () => {
     expect(hits()).toEqual([3, 1])
 
     aheadMs += RETRY_AFTER_MS
-    await expectFine(s.ask, 100)
+    await expectFine(s.ask, 60)
     expect(hits()).toEqual([3, 2])
     aheadMs += COOLDOWN_MS - RETRY_AFTER_MS
-    await expectFine(s.ask, 100)
+    await expectFine(s.ask, 60)
     expect(hits()).toEqual([4, 2])
     // The second rest of a deployment is twice as long; a vendor that says how long is taken at its word.
     aheadMs += COOLDOWN_MS
-    await expectFine(s.ask, 100)
+    await expectFine(s.ask, 60)
     expect(hits()).toEqual([4, 3])
 
     s.broken.answer(FINE)
     s.limited.answer(FINE)
     aheadMs += COOLDOWN_MS
-    await expectFine(s.ask, 200)
+    await expectFine(s.ask, 150)
     const [broken, limited] = hits()
     expect(broken).toBeGreaterThan(20)
     expect(limited).toBeGreaterThan(20)

@@ -18,7 +18,7 @@ import {
 } from '../../upstream.ts'
 
 /** `MONEY_REQUESTS` changes it; `npm run torture` sends 10,000. */
-const REQUESTS = Number(process.env.MONEY_REQUESTS ?? 1500)
+const REQUESTS = Number(process.env.MONEY_REQUESTS ?? 800)
 const PARALLEL = 16
 /** `LEDGER_SEED` repeats a run. */
 const SEED = Number(process.env.LEDGER_SEED ?? Math.floor(Math.random() * 2 ** 31))
