@@ -33,7 +33,7 @@ import {
   type Block as ClaudeBlock,
   type TextBlock,
   type ToolUseBlock,
-} from '../anthropic/request.ts'
+} from '../anthropic/blocks.ts'
 import { withThoughts } from '../anthropic/thoughts.ts'
 import {
   EMPTY,
