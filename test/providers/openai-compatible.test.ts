@@ -207,7 +207,8 @@ describe('streams', () => {
       events(
         says({ reasoning_content: 'first' }),
         says({ content: 'One. ' }),
-        says({ reasoning_content: 'second' }),
+        says({ reasoning_content: 'sec' }),
+        says({ reasoning_content: 'ond' }),
         says({ content: 'Two.' }),
         STOP,
       ),

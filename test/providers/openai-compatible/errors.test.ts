@@ -52,6 +52,7 @@ describe('errors', () => {
     [503, '<html>busy</html>', 'overloaded'],
     [529, '', 'overloaded'],
     [500, says('x', { type: 'server_error' }), 'upstream_error'],
+    [500, '', 'upstream_error'],
     [502, '<html></html>', 'upstream_error'],
     [504, '', 'upstream_error'],
     [424, '', 'upstream_error'],
@@ -86,6 +87,19 @@ describe('errors', () => {
       code: 'invalid_value',
       param: 'response_format',
       message: text,
+    })
+  })
+
+  it('tell the client which member is wrong, of a server that checks its body by a schema', async () => {
+    const issue = {
+      loc: ['body', 'messages', 0, 'content'],
+      msg: 'Field required',
+      type: 'missing',
+    }
+    const failure = await refusal(422, { detail: [issue] })
+    expect(failure).toMatchObject({
+      param: 'messages.0.content',
+      message: 'messages.0.content: Field required',
     })
   })
 

@@ -45,6 +45,14 @@ describe('usage', () => {
     expect(usage!.completion_tokens_details!.reasoning_tokens).toBe(4)
   })
 
+  it('counts reasoning that is told beside the other counts', () => {
+    const counts = { prompt_tokens: 7, completion_tokens: 5, total_tokens: 16, reasoning_tokens: 4 }
+    expect(toUsage(counts, {})).toMatchObject({
+      completion_tokens: 9,
+      completion_tokens_details: { reasoning_tokens: 4 },
+    })
+  })
+
   it('knows the vendors’ names for cached tokens', () => {
     const counts = { prompt_tokens: 100, completion_tokens: 1 }
     for (const names of [
