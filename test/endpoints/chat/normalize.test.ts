@@ -423,20 +423,21 @@ describe('conform', () => {
     })
   })
 
-  it.each<[unknown]>([
-    [{ content: ['text'] }],
-    [{ content: 'a', refusal: 7 }],
-    [{ reasoning: { text: 'a' } }],
-    [{ reasoning_details: [7] }],
-    [{ tool_calls: [null] }],
-    [{ tool_calls: { index: 0 } }],
-    [{ tool_calls: [{ index: 0, function: { name: [] } }] }],
-    [{ tool_calls: [{ index: 0, id: {}, function: { name: 'f' } }] }],
-    [{ function_call: 'f' }],
-    ['text'],
-  ])('refuses a delta of %j', async (delta) => {
+  it.each<[unknown, string]>([
+    [{ content: ['text'] }, ' (content)'],
+    [{ content: 'a', refusal: 7 }, ' (refusal)'],
+    [{ reasoning: { text: 'a' } }, ' (reasoning)'],
+    [{ reasoning_details: [7] }, ' (reasoning_details[0])'],
+    [{ tool_calls: [null] }, ' (tool_calls[0])'],
+    [{ tool_calls: { index: 0 } }, ' (tool_calls)'],
+    [{ tool_calls: [{ index: 0, function: { name: [] } }] }, ' (tool_calls[0].function.name)'],
+    [{ tool_calls: [{ index: 0, id: {}, function: { name: 'f' } }] }, ' (tool_calls[0].id)'],
+    [{ function_call: 'f' }, ' (function_call)'],
+    ['text', ''],
+  ])('refuses a delta of %j, and says where it is wrong', async (delta, place) => {
     const chunks = [says(delta as ChatDelta, 'stop'), done]
-    await expect(run(chunks)).rejects.toThrow('malformed part')
+    const message = `The model provider sent a malformed part of an answer${place}.`
+    await expect(run(chunks)).rejects.toThrow(message)
   })
 
   it('refuses choices that are none', async () => {

@@ -151,6 +151,21 @@ describe('transcription in OpenAI’s form', () => {
     expect(done.usage).toEqual({ seconds: 2 })
   })
 
+  it.each([
+    [
+      { prompt_tokens: 9, completion_tokens: 2 },
+      { promptTokens: 9, audioInputTokens: 0, completionTokens: 2 },
+    ],
+    [
+      { seconds: 0, input_tokens: 9 },
+      { promptTokens: 9, audioInputTokens: 0 },
+    ],
+    [{ prompt_audio_seconds: 3 }, { seconds: 3 }],
+  ])('reads usage of %j', async (usage, expected) => {
+    vendor.answer(json({ text: 'Hello.', usage }))
+    expect((await any.hear()).done.usage).toEqual(expected)
+  })
+
   it('reads plain text from a server without JSON', async () => {
     vendor.answer({ headers: { 'content-type': 'text/plain' }, pieces: [' Hello there.\n'] })
     expect((await any.hear()).done.text).toBe('Hello there.')
