@@ -11,6 +11,7 @@ import { DAY_MS, DayDatabases, dayOf, type DayFolder, type OpenDay } from '../da
 import { callIn, callsIn, keptLine, type KnownCall } from '../record.ts'
 import { callOfRow, type EarlierRow } from './earlier.ts'
 import {
+  hasDecision,
   valuesOf,
   type LogPage,
   type LogQuery,
@@ -61,8 +62,10 @@ const rare = (column: FilterName): CallIndex => ({
 const isUnfinished = ({ filters }: LogQuery) =>
   filters.outcome?.every((one) => one !== 'completed') ?? false
 
-const isDecided = ({ filters }: LogQuery) =>
-  filters.guard?.every((one) => one !== 'passed') ?? false
+/** A decision about a call that passed has no rule, and so three words at most. */
+const isDecided = ({ filters, decided }: LogQuery) =>
+  (filters.guard?.every((one) => one !== 'passed') ?? false) ||
+  (decided?.every((one) => one.split(' ').length > 3) ?? false)
 
 const isBad = (query: LogQuery) =>
   (query.status?.every(([from]) => from >= 400) ?? false) ||
@@ -104,7 +107,7 @@ interface Conditions {
 
 /** Splits a query for SQLite. @param known existing indexes */
 function conditionsOf(query: LogQuery, indexes: ReadonlySet<string>): Conditions {
-  const { filters, status, ends, stream, charged, minCost, minMs } = query
+  const { filters, status, ends, stream, charged, keyed, minCost, minMs } = query
   const index = INDEXES.find(
     ({ name, column, fits }) =>
       indexes.has(name) && (!column || filters[column]?.length === 1) && (fits?.(query) ?? true),
@@ -124,6 +127,7 @@ function conditionsOf(query: LogQuery, indexes: ReadonlySet<string>): Conditions
     restValues.push(...status.flat())
   }
   if (charged !== undefined) rest.push(`${charged ? '' : 'NOT '}${CHARGED}`)
+  if (keyed !== undefined) rest.push(`key IS ${keyed ? 'NOT ' : ''}NULL`)
   if (ends) {
     rest.push(`${END} IN (${ends.map(() => '?').join(', ')})`)
     restValues.push(...ends)
@@ -421,9 +425,12 @@ function search(db: DatabaseSync, query: LogQuery, { lowest, calls, until, ...at
   const read = readerOf(db)
   let { before } = at
   for (;;) {
-    const wanted = query.limit + 1 - calls.length
+    const { decided } = query
+    // No column has the decisions: they are compared in the calls themselves.
+    const wanted = decided ? WINDOW : query.limit + 1 - calls.length
     const rows = select.all(before, lowest, ...indexedValues, ...restValues, wanted)
-    calls.push(...(rows as EarlierRow[]).map(read))
+    const found = (rows as EarlierRow[]).map(read)
+    calls.push(...(decided ? found.filter((call) => hasDecision(call, decided)) : found))
     // One call more than the page tells that there is another page.
     if (calls.length > query.limit) return bare(calls[query.limit - 1]!)
     const end = last.get(before, lowest, ...indexedValues)?.id as string | undefined

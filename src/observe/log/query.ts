@@ -1,5 +1,5 @@
 import { parsePico } from '../../money/money.ts'
-import { endedCall, type KnownCall } from '../record.ts'
+import { endedCall, type DecidedRule, type KnownCall } from '../record.ts'
 import { endOf, ENDS, type End } from '../../server/admin/resources/request.ts'
 import { wrongQuery } from '../../errors/query.ts'
 
@@ -36,6 +36,10 @@ export interface LogQuery {
   readonly stream?: boolean
   /** Whether the ledger has a charge of it, be it 0: an answer that was sent again has none. */
   readonly charged?: boolean
+  /** Whether its key is known. */
+  readonly keyed?: boolean
+  /** Decisions of guards as {@link decisionText} writes them: alternatives. */
+  readonly decided?: readonly string[]
   /** The lower bound of the cost, in 10⁻¹² USD. */
   readonly minCost?: bigint
   readonly minMs?: number
@@ -61,7 +65,7 @@ export interface LogPage {
 
 export function matches(
   call: KnownCall,
-  { filters, status, ends, stream, charged, minCost, minMs }: LogQuery,
+  { filters, status, ends, stream, charged, keyed, decided, minCost, minMs }: LogQuery,
 ): boolean {
   const isOf = Object.entries(filters).every(([name, values]) =>
     values.includes(String(VALUES[name as FilterName](call))),
@@ -73,9 +77,20 @@ export function matches(
     (ends?.includes(endOf(endedCall(call))) ?? true) &&
     (stream === undefined || (call.stream ?? false) === stream) &&
     (charged === undefined || isCharged(call) === charged) &&
+    (keyed === undefined || (call.key_id !== undefined) === keyed) &&
+    (decided === undefined || hasDecision(call, decided)) &&
     (minCost === undefined || (costOf(call) ?? -1n) >= minCost) &&
     (minMs === undefined || (call.times?.total_ms ?? 0) >= minMs)
   )
+}
+
+/** A decision of guards in a word for each of its members; the rule, which may be missing or have spaces, is the last. */
+export function decisionText({ mode, side, outcome, rule }: DecidedRule): string {
+  return `${mode} ${side} ${outcome} ${rule}`.trim()
+}
+
+export function hasDecision({ decided = [] }: KnownCall, wanted: readonly string[]): boolean {
+  return decided.some((one) => wanted.includes(decisionText(one)))
 }
 
 function isCharged({ cost_usd, outcome }: KnownCall): boolean {

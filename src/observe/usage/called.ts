@@ -88,7 +88,7 @@ export class CalledTables {
     for (const call of calls) {
       const { account_id: account = '', key_id: key = '', decided = [] } = call
       for (const { rule, mode, side, outcome } of decided) {
-        const day = unitOf('day', dayOf(call))
+        const day = unitOf('day', momentOf(call))
         this.#decide.run(day, account, key, rule, mode, side, outcome)
       }
     }

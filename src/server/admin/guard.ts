@@ -1,3 +1,4 @@
+import { decisionText } from '../../observe/log/query.ts'
 import { readRange } from '../../observe/usage/parse.ts'
 import type { DecisionSums } from '../../observe/usage/work.ts'
 import { checkParameters, readValues } from '../../errors/query.ts'
@@ -11,6 +12,7 @@ export const guardRoutes: Routes = {
 }
 
 const PARAMETERS = new Set(['from', 'to', 'account', 'key'])
+const DAY_MS = 86_400_000
 const NO_SUMS: DecisionSums = { days: [], keys: [] }
 
 /** Decisions of a range by day and by key, and the state of every guard. @throws InvalidRequest, Unavailable */
@@ -21,12 +23,31 @@ async function showGuard({ runtime, query }: AdminRequest): Promise<Answer> {
   const question = { from, to, accounts: accounts!, keys: keys! }
   const { usage, guards, metrics } = runtime
   const { days, keys: byKey } = usage ? await usage.ask('decisions', question) : NO_SUMS
+  // Decisions are counted by whole days.
+  const span = {
+    from: second(Math.floor(from / DAY_MS) * DAY_MS),
+    to: second(Math.ceil(to / DAY_MS) * DAY_MS),
+  }
   const data: GuardAnswer = {
     range: { from: second(from), to: second(to) },
     decisions: days.map(({ start, ...one }) => ({ day: second(start).slice(0, 10), ...one })),
+    rules: rulesOf(days).map((one) => ({
+      ...one,
+      where: {
+        ...span,
+        decided: decisionText(one),
+        ...(accounts!.length > 0 && { account: accounts! }),
+        ...(keys!.length > 0 && { key: keys! }),
+      },
+    })),
     keys: await withNames(
       runtime,
-      byKey.map(({ account, key, ...one }) => ({ account_id: account, key_id: key, ...one })),
+      byKey.map(({ account, key, ...one }) => ({
+        account_id: account,
+        key_id: key,
+        ...one,
+        where: { ...span, decided: decisionText(one), account, key },
+      })),
     ),
     guards: guards.all.map(({ name, plugin, guard, mode }) => ({
       guard: name,
@@ -37,4 +58,15 @@ async function showGuard({ runtime, query }: AdminRequest): Promise<Answer> {
     })),
   }
   return { body: { data } }
+}
+
+/** The decisions of all days together, the most frequent first. */
+function rulesOf(days: DecisionSums['days']): Omit<DecisionSums['days'][number], 'start'>[] {
+  const ofRules = Map.groupBy(days, decisionText)
+  return [...ofRules.values()]
+    .map(([{ start: _, ...first }, ...others]) => ({
+      ...first,
+      calls: others.reduce((sum, { calls }) => sum + calls, first.calls),
+    }))
+    .toSorted((one, next) => next.calls - one.calls)
 }

@@ -54,6 +54,8 @@ const OTHER_PARAMETERS = [
   'end',
   'stream',
   'charged',
+  'keyed',
+  'decided',
   'min_cost_usd',
   'min_ms',
   'from',
@@ -251,6 +253,8 @@ export function readQuery(query: URLSearchParams): LogQuery {
   const [from, to] = [read('from', readMoment), read('to', readMoment)]
   const stream = read('stream', readFlag)
   const charged = read('charged', readFlag)
+  const keyed = read('keyed', readFlag)
+  const decided = readValues(query, 'decided')
   read('running', readFlag)
   const minCost = read('min_cost_usd', readUsd)
   const minMs = read('min_ms', readWhole)
@@ -264,6 +268,8 @@ export function readQuery(query: URLSearchParams): LogQuery {
     ...(to !== undefined && { to }),
     ...(stream !== undefined && { stream }),
     ...(charged !== undefined && { charged }),
+    ...(keyed !== undefined && { keyed }),
+    ...(decided.length > 0 && { decided }),
     ...(minCost !== undefined && { minCost }),
     ...(minMs !== undefined && { minMs }),
   }

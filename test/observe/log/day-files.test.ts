@@ -20,6 +20,10 @@ const KEEP_ALL = { keep: 30, size: 2 ** 40 }
 const callOf = (at: number, more: Partial<KnownCall> = {}) =>
   callAt(at, { model: 'mock/echo', ...more })
 
+const BLOCKED = { mode: 'block', side: 'input', outcome: 'blocked', rule: 'not this' }
+const decisionOf = (i: number) =>
+  i % 7 === 0 ? BLOCKED : { mode: 'block', side: 'all', outcome: 'passed', rule: '' }
+
 function open(path: string | undefined, bounds = KEEP_ALL, now = () => NOON): DayFiles {
   const files = new DayFiles(path, bounds, now)
   onTestFinished(() => files.close())
@@ -94,6 +98,8 @@ describe.each([
         ...(i % 17 === 1 && { outcome: 'cancelled' }),
         ...(i % 19 === 3 && { outcome: 'failed' }),
         ...(i % 4 === 0 && { tag: 'team', user: `u${i % 8}` }),
+        ...(i % 21 === 18 && { key_id: undefined }),
+        decided: [decisionOf(i), ...(i % 14 === 0 ? [{ ...BLOCKED, side: 'output' }] : [])],
       }),
     )
     store(files, records)
@@ -101,7 +107,7 @@ describe.each([
       records.filter(keep).map(({ id }) => id)
     const asked: [Partial<LogQuery>, (record: KnownCall, i: number) => boolean][] = [
       [{ filters: { key: ['k1'] } }, ({ key_id }) => key_id === 'k1'],
-      [{ filters: { key: ['k1', 'k2'] } }, ({ key_id }) => key_id !== 'k0'],
+      [{ filters: { key: ['k1', 'k2'] } }, (_, i) => i % 3 > 0],
       [{ filters: { account: ['acme'], model: ['mock/tools'] } }, (_, i) => i % 2 === 0],
       [{ filters: {}, status: [[400, 499]] }, (_, i) => i % 5 === 0],
       [{ filters: { key: ['k0'] }, status: [[404, 404]] }, (_, i) => i % 15 === 0],
@@ -125,6 +131,19 @@ describe.each([
       [{ filters: { account: ['acme'], code: ['x'] } }, () => false],
       [{ filters: { account: ['acme'] }, status: [[400, 599]] }, (_, i) => i % 5 === 0],
       [{ filters: { tag: ['team'], user: ['u4'] } }, (_, i) => i % 8 === 4],
+      [{ filters: {}, keyed: true }, ({ key_id }) => key_id !== undefined],
+      [{ filters: { model: ['mock/tools'] }, keyed: false }, (_, i) => i % 42 === 18],
+      [{ filters: {}, decided: ['block input blocked not this'] }, (_, i) => i % 7 === 0],
+      [{ filters: {}, decided: ['block output blocked not this'] }, (_, i) => i % 14 === 0],
+      [
+        { filters: { key: ['k0'] }, decided: ['block input blocked not this'] },
+        (_, i) => i % 21 === 0,
+      ],
+      [
+        { filters: {}, decided: ['block all passed', 'block output blocked not this'] },
+        (_, i) => i % 7 !== 0 || i % 14 === 0,
+      ],
+      [{ filters: {}, decided: ['block input seen not this'] }, () => false],
     ]
     // The columns say what the record says, for one word and for all but the good one.
     for (const ends of [...ENDS.map((end) => [end]), ENDS.slice(1)]) {

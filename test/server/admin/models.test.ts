@@ -44,6 +44,12 @@ describe('GET /admin/guard', () => {
       { day, rule: 'bannedPatterns', mode: 'monitor', side: 'input', outcome: 'seen', calls: 1 },
     ])
     expect(json.data.keys).toHaveLength(2)
+    // Each sum of the range leads to the list of its calls.
+    expect(json.data.rules).toHaveLength(3)
+    for (const { calls, where } of [...json.data.rules, ...json.data.keys]) {
+      const list = await get(`/requests?${new URLSearchParams(where)}`)
+      expect(list.json.data, JSON.stringify(where)).toHaveLength(calls)
+    }
     const own = (await get(`/guard?key=${blocking}`)).json.data
     expect(own.keys).toEqual([
       {
@@ -55,6 +61,7 @@ describe('GET /admin/guard', () => {
         side: 'input',
         outcome: 'blocked',
         calls: 1,
+        where: expect.objectContaining({ key: blocking }),
       },
     ])
     expect((await get('/guard?from=2020-01-01&to=2020-02-01')).json.data.decisions).toEqual([])

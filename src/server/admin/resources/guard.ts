@@ -1,3 +1,4 @@
+import type { Figure } from './overview.ts'
 import type { EndedCall } from '../../../plugin/ended-call.ts'
 
 type Decided = NonNullable<EndedCall['decided']>[number]
@@ -28,10 +29,13 @@ export interface GuardState {
 export interface GuardAnswer {
   readonly range: { readonly from: string; readonly to: string }
   readonly decisions: readonly (CountedDecision & { readonly day: string })[]
+  /** The same without the day, the most frequent first, and the query of the list of these calls. */
+  readonly rules: readonly (CountedDecision & Pick<Figure, 'where'>)[]
   readonly keys: readonly (CountedDecision & {
     readonly account_id: string
     readonly key_id: string
     readonly key_name: string | null
+    readonly where: Figure['where']
   })[]
   readonly guards: readonly (GuardState & {
     readonly guard: string
