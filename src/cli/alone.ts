@@ -5,7 +5,6 @@ import { packageVersion } from '../gateway/version.ts'
 import { callableUrl } from '../gateway/welcome.ts'
 import { logEvent } from '../observe/events.ts'
 import { announceGateway } from '../state/sqlite/folder.ts'
-import type { Address } from './address.ts'
 import { CommandError, type Arguments } from './command.ts'
 import type { configurationOf } from './configuration.ts'
 import type { Demo } from './demo/demo.ts'
@@ -25,13 +24,11 @@ import { limitStop, Stop, stopTeller, type StopReason } from './stop.ts'
 /**
  * Serves in this process: starts the gateway, applies changes of its configuration, and lets running calls end at a
  * shutdown.
- * @param where replaces the address of the configuration.
  * @param demo the demo, whose configuration it is
  * @throws ConfigError, or CommandError if the gateway cannot start or end well
  */
 export async function serveAlone(
   { loaded, options }: Awaited<ReturnType<typeof configurationOf>>,
-  where: Address,
   args: Arguments,
   demo: Demo | undefined,
 ): Promise<void> {
@@ -52,7 +49,7 @@ export async function serveAlone(
     const isTerminal = process.stdout.isTTY
     const isSeen = isTerminal || args.on.has('print-key')
     const { report } = await prepareState(gateway, isSeen, demo)
-    const server = await openPort(gateway, where)
+    const server = await openPort(gateway)
     const { state } = gateway.runtime.config
     if (state.driver === 'file') {
       withdraw = announceGateway(state.path, {

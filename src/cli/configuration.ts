@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { loadConfig, type LoadedConfig, type LoadOptions } from '../config/config.ts'
 import { networkOfEnvironment } from '../config/network.ts'
 import { Egress, type EgressRoute } from '../upstream/egress.ts'
+import { addressOf } from './address.ts'
 import type { Arguments } from './command.ts'
 
 /** The configuration of the package: TypeScript in a checkout and JavaScript in a build, like this file. */
@@ -16,12 +17,17 @@ export function routeOf(loaded?: LoadedConfig): EgressRoute {
   return new Egress(loaded?.config.egress ?? {}, network).route()
 }
 
-/** The file of `--config`, else in the working folder, else of the package; with `--data`. @throws ConfigError */
-export async function configurationOf({
-  text: { config: file, data },
-}: Arguments): Promise<{ readonly loaded: LoadedConfig; readonly options: LoadOptions }> {
+/**
+ * The file of `--config`, else in the working folder, else of the package; with `--data`, `--port` and `--host`.
+ * @throws ConfigError, or CommandError for an invalid port
+ */
+export async function configurationOf(
+  args: Arguments,
+): Promise<{ readonly loaded: LoadedConfig; readonly options: LoadOptions }> {
+  const { config: file, data } = args.text
   const options: LoadOptions = {
     builtIn: BUILT_IN,
+    address: addressOf(args),
     ...(file !== undefined && { file }),
     ...(data !== undefined && { data }),
   }

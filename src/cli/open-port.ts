@@ -3,19 +3,14 @@ import { createServer } from 'node:net'
 import type { Gateway } from '../gateway/gateway.ts'
 import { listen, type Server } from '../server/server.ts'
 import type { Siblings } from '../server/siblings.ts'
-import type { Address } from './address.ts'
 import { CommandError } from './command.ts'
 
 /** @throws CommandError with the reason why the address cannot be used */
-export async function openPort(
-  gateway: Gateway,
-  where: Address,
-  siblings?: Siblings,
-): Promise<Server> {
+export async function openPort(gateway: Gateway, siblings?: Siblings): Promise<Server> {
   try {
-    return await listen(gateway, { ...where, ...(siblings && { siblings }) })
+    return await listen(gateway, { ...(siblings && { siblings }) })
   } catch (error) {
-    const { port, host } = { ...gateway.runtime.config.server, ...where }
+    const { port, host } = gateway.runtime.config.server
     const reason = REASONS[(await refusalOf(host, port)) ?? '']
     if (!reason) throw error
     throw new CommandError(`Cannot listen on ${host}, port ${port}: ${reason}`)

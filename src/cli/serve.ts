@@ -3,18 +3,15 @@ import { availableParallelism } from 'node:os'
 import type { Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
 import { lastLine } from './fatal.ts'
-import { addressOf, type Address } from './address.ts'
 import { withBoundOutput } from './bounded-output.ts'
 
 /** Serves until there is a reason to stop. @throws ConfigError, or CommandError if the gateway cannot start or end well */
 export async function serve(args: Arguments): Promise<void> {
   lastLine.isJson = process.env.SLUICEGATE__LOG__FORMAT === 'json'
-  const where = addressOf(args)
-  await withBoundOutput(() => serveAt(where, args))
+  await withBoundOutput(() => serveWith(args))
 }
 
-/** @param where replaces the address of the configuration */
-async function serveAt(where: Address, args: Arguments): Promise<void> {
+async function serveWith(args: Arguments): Promise<void> {
   const demo = args.on.has('demo')
     ? await (await import('./demo/demo.ts')).openDemo(args)
     : undefined
@@ -24,7 +21,7 @@ async function serveAt(where: Address, args: Arguments): Promise<void> {
     // The quota of a container counts.
     const count = workers === 'auto' ? availableParallelism() : workers
     // Neither needs what the other one loads.
-    if (count === 1) await (await import('./alone.ts')).serveAlone(configuration, where, args, demo)
+    if (count === 1) await (await import('./alone.ts')).serveAlone(configuration, args, demo)
     else await (await import('./primary.ts')).serveWithWorkers(configuration, count, args)
   } finally {
     demo?.release()

@@ -11,7 +11,6 @@ import { logEvent } from '../observe/events.ts'
 import { startThreadsBy } from '../threads/client.ts'
 import { familiesOf } from '../server/metrics.ts'
 import { notReady } from '../server/handler.ts'
-import { addressOf } from './address.ts'
 import { withBoundOutput } from './bounded-output.ts'
 import { CommandError, type Arguments } from './command.ts'
 import { configurationOf } from './configuration.ts'
@@ -86,7 +85,7 @@ async function serveUntilTold(
     if (isFirst) warnOfConfiguration(gateway)
     const isSeen = isTerminal || args.on.has('print-key')
     const seeded = isFirst ? await prepareState(gateway, isSeen) : undefined
-    const server = await openPort(gateway, addressOf(args), link)
+    const server = await openPort(gateway, link)
     using _freeing = freeStartMemory(gateway)
     channel.on('announce', async () => {
       const report = seeded ? await seeded.report : { accounts: [], keys: [] }

@@ -95,6 +95,8 @@ export interface LoadOptions {
   readonly builtIn?: string
   /** The data folder, relative to `cwd`. Replaces `SLUICEGATE_DATA` and the folder of the configuration. */
   readonly data?: string
+  /** What is listened on, in the place of `server.port` and `server.host`. */
+  readonly address?: { readonly port?: number; readonly host?: string }
 }
 
 const NAME = 'gateway.config'
@@ -207,6 +209,7 @@ async function merge(
   const { network, files: certificates, issues } = await readNetwork(config, directory, environment)
   if (issues.length > 0) throw new ConfigError(label, issues)
   for (const one of certificates) folders.add(dirname(one))
+  Object.assign(config.server, options.address)
   const otherDataFolders = placeState(config, file, directory, environment, options)
   const set = variablesOf(resolved, environment, options)
   for (const [index, name] of sinkNames.entries()) {
@@ -336,11 +339,14 @@ function placeArchive(
 function variablesOf(
   { references, overrides }: ReturnType<typeof resolveEnvironment>,
   environment: Environment,
-  { data }: LoadOptions,
+  { data, address = {} }: LoadOptions,
 ): Map<string, Origin> {
   const set = new Map<string, Origin>()
   for (const [path, name] of [...references, ...overrides]) {
     set.set(path, { from: 'environment', name })
+  }
+  for (const name of Object.keys(address)) {
+    set.set(`server.${name}`, { from: 'command line', name: `--${name}` })
   }
   if (data || environment[DATA]) {
     const origin: Origin = data

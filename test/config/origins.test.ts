@@ -79,6 +79,17 @@ describe('the origin of a value', () => {
     expect(told).toEqual(expected)
   })
 
+  it('of an option of the command line is that option, over a variable', async () => {
+    const cwd = await folder({ 'gateway.config.json': JSON.stringify(CONFIG) })
+    const loaded = await loadConfig({ cwd, env: ENV, address: { port: 9001 } })
+    const found = new Map(settingsOf(loaded).map((one) => [one.path.join('.'), one]))
+    expect(found.get('server.port')).toMatchObject({
+      value: 9001,
+      origin: { from: 'command line', name: '--port' },
+    })
+    expect(found.get('server.host')!.origin).toEqual({ from: 'default' })
+  })
+
   it('of the prices of the package is the package', async () => {
     const listed = await settings({ ...ENV, OPENAI_API_KEY: 'sk-2' })
     const { origin } = listed.get('models.openai/gpt-6-sol.pricing.prompt')!

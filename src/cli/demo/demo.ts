@@ -29,6 +29,7 @@ import { compilePrices, tierOf, type Prices, versionOf } from '../../money/price
 import { readPolicy } from '../../policy/policy.ts'
 import type { RowItem, Ledger, Outcome } from '../../state/ledger/ledger.ts'
 import { PriceRecords } from '../../state/prices.ts'
+import { addressOf } from '../address.ts'
 import { CommandError, type Arguments } from '../command.ts'
 import { createFile } from '../../state/sqlite/file.ts'
 import { agentOf, costDetails, quantitiesOf, type KnownCall } from '../../observe/record.ts'
@@ -58,7 +59,8 @@ const SEED = 1
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 /** Makes the folder, with accounts and keys. @throws CommandError for options of other state, or an invalid seed */
-export async function openDemo({ text, on }: Arguments): Promise<Demo> {
+export async function openDemo(args: Arguments): Promise<Demo> {
+  const { text, on } = args
   const others = ['data', 'config'].filter((name) => text[name] !== undefined || on.has(name))
   if (others.length > 0) {
     throw new CommandError(
@@ -73,11 +75,12 @@ export async function openDemo({ text, on }: Arguments): Promise<Demo> {
       2,
     )
   }
+  const address = addressOf(args)
   const folder = mkdtempSync(join(tmpdir(), 'sluicegate-demo-'))
   const release = () => rmSync(folder, { recursive: true, force: true })
   // Also where the process ends without an end.
   process.once('exit', release)
-  const options = { file: FILE, cwd: folder, data: folder }
+  const options = { file: FILE, cwd: folder, data: folder, address }
   const loaded = await loadConfig(options)
   if (loaded.config.state.driver !== 'file') {
     throw new CommandError(
