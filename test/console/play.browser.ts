@@ -87,9 +87,15 @@ describe.skipIf(!hasBrowser)('the playground', { concurrent: true }, () => {
     expect(await rows.count()).toBe(2)
     expect(await page.getByText('cheapest').count()).toBe(1)
     expect(await page.getByText('fastest').count()).toBe(1)
-    // The cost of each is that of its call.
-    const { json } = await stage.admin('GET', `/requests?model=mock/large&limit=1`)
-    await expect(rows.nth(1).innerText()).resolves.toContain(exact(json.data[0].cost_usd))
+    // The cost of each is that of its call, which the log has soon after.
+    const shown = await rows.nth(1).innerText()
+    const costs = async () => {
+      const { json } = await stage.admin('GET', '/requests?model=mock/large&status=200')
+      return json.data.map(({ cost_usd }: { cost_usd: number }) => exact(cost_usd))
+    }
+    await expect
+      .poll(async () => (await costs()).some((one: string) => shown.includes(one)))
+      .toBe(true)
     await settled(page)
     await shoot(page, `${theme}/${width}/play-compare`)
     expect([await violationsOf(page), await overflowOf(page), faults]).toEqual([[], 0, []])
