@@ -257,7 +257,7 @@ function errorOf(body: unknown): { message?: string; code?: string; param?: stri
 
 // Addresses of things.
 
-type Query = Readonly<Record<string, string | readonly string[] | undefined>>
+export type Query = Readonly<Record<string, string | readonly string[] | undefined>>
 
 export const to = {
   account: (id: string, tab = 'overview', query: Query = {}) =>

@@ -8,11 +8,17 @@ import { hello } from '../_setup.ts'
 import { hasBrowser, overflowOf, settled, Stage } from './_browser.ts'
 
 const DASH = '–'
-/** Its clocks are 10:30 or 11 hours before UTC: half an hour of daylight saving. */
-const ZONE = 'Australia/Lord_Howe'
+const DAY = { numberingSystem: 'latn', year: 'numeric', month: 'short', day: 'numeric' } as const
+const CLOCK = {
+  numberingSystem: 'latn',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  hourCycle: 'h23',
+} as const
 
 /** Calls that are made here. */
-const CALLS = 24 + 5 + 3 + 4 + 2
+const CALLS = 24 + 5 + 3 + 4 + 2 + 4 + 1
 
 let stage: Stage
 let busy: string
@@ -32,6 +38,16 @@ beforeAll(async () => {
   for (let i = 0; i < 3; i++) await say(desk.secret, 'Tell me about project heron')
   for (const model of ['mock/large', 'mock/medium', 'mock/large', 'mock/none'])
     await say(desk.secret, 'Hello', { model, user: 'u_1882' })
+  // It is tomorrow already where this account is, for most of a day; one more call has no key.
+  await gateway.newAccount('far', '5')
+  await stage.admin('PATCH', '/accounts/far', { time_zone: 'Pacific/Kiritimati' })
+  const watched = await gateway.newKey({
+    account: 'far',
+    policy: { ...policy, guard: { mode: 'monitor' } },
+  })
+  for (const of of ['heron', 'heron', 'egret', 'heron'])
+    await say(watched.secret, `Tell me about project ${of}`)
+  await say('key-of-nobody', 'Hello')
   // A repetition is sent again and not charged again; a key that has done nothing.
   for (let i = 0; i < 2; i++)
     await stage.gateway.chat(hello, { headers: { 'idempotency-key': 'the-same' } })
@@ -43,7 +59,7 @@ beforeAll(async () => {
   const isThere = async () => {
     expect(await many('')).toBe(CALLS)
     const calls = await many('&charged=true')
-    const errors = await many('&outcome=failed&end=blocked&end=rejected&end=failed')
+    const errors = await many('&keyed=true&outcome=failed&end=blocked&end=rejected&end=failed')
     const { today } = (await stage.admin('GET', '/overview')).json.data
     expect(today).toMatchObject({ calls, errors })
   }
@@ -94,6 +110,11 @@ describe.skipIf(!hasBrowser)('figures', () => {
     ['/console/usage?group=key,model', 3],
     ['/console/usage?group=outcome', 1],
     ['/console/usage?group=user', 1],
+    ['/console/usage?group=code', 2],
+    ['/console/usage?group=limit', 1],
+    ['/console/usage?group=limit,key', 1],
+    ['/console/guard', 5],
+    ['/console/guard?key=KEY', 3],
     ['/console/keys/KEY/overview', 1],
   ])('of %s are the lengths of their lists', async (address, least) => {
     const { page, faults } = await stage.page()
@@ -159,16 +180,31 @@ describe.skipIf(!hasBrowser)('figures', () => {
     await page.context().close()
   })
 
-  it('and moments are in the language of the browser, and in the zone that is chosen', async () => {
-    const { page, faults } = await stage.page({ locale: 'de-DE', zone: ZONE, width: 360 })
+  it.each([
+    ['de-DE', 'Australia/Lord_Howe'],
+    ['ar-EG', 'Asia/Kolkata'],
+    ['hi-IN', 'America/Los_Angeles'],
+  ])('and moments are in the language %s, and in the zone %s', async (locale, zone) => {
+    const { page, faults } = await stage.page({ locale, zone, width: 360 })
     await page.goto('/console/usage?group=account&from=-30d')
     await settled(page)
     expect(await overflowOf(page)).toBe(0)
     await page.setViewportSize({ width: 1440, height: 900 })
     const { json } = await stage.admin('GET', '/usage?group=account&from=2020-01-01&rollup=month')
+    const { prompt_tokens, cost_usd } = json.totals
+    const written = (value: number, options: Intl.NumberFormatOptions = {}) =>
+      new Intl.NumberFormat(locale, { numberingSystem: 'latn', ...options }).format(value)
     const total = await page.locator('tfoot').innerText()
-    expect(total).toContain(new Intl.NumberFormat('de-DE').format(json.totals.prompt_tokens))
-    expect(total).toMatch(/\d,\d+\s\$/)
+    expect(total).toContain(written(prompt_tokens))
+    const dollars = { style: 'currency', currency: 'USD', currencyDisplay: 'narrowSymbol' } as const
+    // With the decimals that the longest of the column needs.
+    const amounts = Array.from({ length: 11 }, (_, i) =>
+      written(cost_usd, { ...dollars, minimumFractionDigits: i + 2, maximumFractionDigits: 12 }),
+    )
+    expect(amounts.some((amount) => total.includes(amount)), total).toBe(true)
+    // Text is English and from the left; numbers stand below each other at the end of their column.
+    expect(await page.evaluate('getComputedStyle(document.body).direction')).toBe('ltr')
+    expect(await page.locator('tbody td.end:has(> data)').evaluateAll(endsOf)).toHaveLength(1)
 
     await page.goto('/console/requests?from=-30d')
     await settled(page)
@@ -179,15 +215,45 @@ describe.skipIf(!hasBrowser)('figures', () => {
           (all as unknown as TimeElement[]).map(({ dateTime, innerText }) => [dateTime, innerText]),
         )
       expect(shown.length).toBeGreaterThan(20)
-      const clock = new Intl.DateTimeFormat('de-DE', { timeZone, timeStyle: 'medium' })
+      const clock = new Intl.DateTimeFormat(locale, { ...CLOCK, timeZone })
       return shown.filter(([at, text]) => !text!.includes(clock.format(new Date(at!))))
     }
     expect(await clocksIn('UTC')).toEqual([])
-    const zone = page.locator('.top').getByRole('button', { name: 'UTC' })
-    await zone.click()
+    await page.locator('.top').getByRole('button', { name: 'UTC' }).click()
     await page.locator('.top').getByRole('button', { name: 'Local' }).waitFor()
-    expect(await clocksIn(ZONE)).toEqual([])
+    expect(await clocksIn(zone)).toEqual([])
+
+    // Days that are typed are those of UTC, whatever the language and the zone.
+    await page.getByLabel('Range').selectOption('custom')
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('From', { exact: true }).fill('2026-01-02')
+    await dialog.getByLabel('To', { exact: true }).fill('2026-03-04')
+    await dialog.getByRole('button', { name: 'Show' }).click()
+    await page.waitForURL((url) => url.search === '?from=2026-01-02&to=2026-03-04')
+    const day = new Intl.DateTimeFormat(locale, { ...DAY, timeZone: 'UTC' })
+    const [from, to] = ['2026-01-02', '2026-03-04'].map((text) => day.format(new Date(text)))
+    await expect
+      .poll(() => page.getByLabel('Range').locator('option:checked').innerText())
+      .toBe(`${from} … ${to}`)
     expect(faults).toEqual([])
+    await page.context().close()
+  })
+
+  it('that are cut have all digits while their row has the focus', async () => {
+    const { page } = await stage.page()
+    await page.goto('/console/accounts')
+    await settled(page)
+    await page.keyboard.press('j')
+    const row = page.locator('tbody tr:focus-within')
+    const amount = row.locator('[data-all]').first()
+    const shown = await amount.evaluate((element) => {
+      const { getComputedStyle } = globalThis as unknown as {
+        getComputedStyle(element: unknown, part: string): { readonly content: string }
+      }
+      return getComputedStyle(element, '::after').content
+    })
+    expect(shown).toBe(JSON.stringify(await amount.getAttribute('data-all')))
+    expect(await overflowOf(page)).toBe(0)
     await page.context().close()
   })
 })
@@ -202,4 +268,23 @@ function cellsOf(rows: unknown[]): string[][] {
   return (rows as { readonly cells: Iterable<{ readonly innerText: string }> }[]).map(({ cells }) =>
     [...cells].map(({ innerText }) => innerText.trim()),
   )
+}
+
+/** In the page: where the texts of cells end, without repetitions, in pixels. */
+function endsOf(cells: unknown[]): number[] {
+  const ends = (cells as CellElement[]).map((cell) => {
+    const range = cell.ownerDocument.createRange()
+    range.selectNodeContents(cell)
+    return Math.round(range.getBoundingClientRect().right)
+  })
+  return [...new Set(ends)]
+}
+
+interface CellElement {
+  readonly ownerDocument: {
+    createRange(): {
+      selectNodeContents(element: unknown): void
+      getBoundingClientRect(): { readonly right: number }
+    }
+  }
 }

@@ -138,10 +138,10 @@ describe.skipIf(!hasBrowser)('models, guard and settings', () => {
     await settled(page)
     expect(await page.locator('.halves').innerText()).toContain('bannedPatterns')
     expect(await page.locator('.plot canvas').count()).toBe(1)
-    const link = page.locator('.halves td a').first()
-    expect(await link.getAttribute('href')).toMatch(
-      /^\/console\/requests\?key=key_\w+&guard=blocked&from=-7d$/,
-    )
+    const link = page.locator('section', { hasText: 'By key' }).locator('td a').first()
+    const { searchParams } = new URL((await link.getAttribute('href'))!, stage.gateway.url)
+    expect(searchParams.get('key')).toMatch(/^key_/)
+    expect(searchParams.get('decided')).toBe('block input blocked bannedPatterns')
     await page.context().close()
   })
 
@@ -208,6 +208,17 @@ describe.skipIf(!hasBrowser)('models, guard and settings', () => {
       .poll(() => page.locator('.settings').innerText())
       .toMatch(/state\.driver\s+file\s+configuration/)
     expect(await page.locator('main').innerText()).not.toContain('token-of-the')
+    // What the manual says of it, its unit, and its default where it is another value.
+    await page.getByLabel('Search', { exact: true }).fill('body of a chat request')
+    await expect
+      .poll(() => page.locator('.settings').innerText())
+      .toMatch(/server\.limits\.chat\s+body of a chat request, decoded\s+50 MiB\s+default/)
+    await page.getByLabel('Search', { exact: true }).fill('server.requestTimeout')
+    await expect.poll(() => page.locator('.settings').innerText()).toMatch(/590 s\s+default/)
+    await page.getByLabel('Search', { exact: true }).fill('log.content.enabled')
+    await expect
+      .poll(() => page.locator('.settings').innerText())
+      .toMatch(/true\s+configuration\s+default: false/)
     await page.context().close()
   })
 

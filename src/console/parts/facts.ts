@@ -1,7 +1,9 @@
 /** Figures and facts: a list of terms, and tiles. */
+import { to, type Query } from '../api.ts'
 import {
   MISSING,
   columnMoney,
+  count,
   day,
   exactMoney,
   hour,
@@ -47,6 +49,11 @@ export function Tile({
     : html`<div class="tile">${inside}</div>`
 }
 
+/** The number of calls that a question to the list of requests finds. */
+export function Counted({ value, where }: { readonly value: number; readonly where: Query }) {
+  return html`<a href=${to.requests(where)} data-figure=${value}>${count(value)}</a>`
+}
+
 /** An amount, exact on hovering and when it is copied; with `exact` all decimals at once, with `decimals` as many as its column has. */
 export function Money({
   usd,
@@ -68,6 +75,7 @@ export function Money({
   return html`<data
     value=${usd === null || usd === undefined ? undefined : plainDecimal(usd)}
     class=${balance && isNegative(usd) ? 'number bad' : 'number'}
+    data-all=${text === all ? undefined : all}
     title=${estimated ? `${all}\nestimated` : all}
     >${estimated ? '≈ ' : ''}${text}</data
   >`
@@ -86,7 +94,8 @@ export function Time({
   const { zone } = preferences.value
   if (!at) return html`<span class="muted">${MISSING}</span>`
   const text = short ? day(at, zone) : (isHour ? hour : moment)(at, zone, Date.now())
-  return html`<time class="number" datetime=${at} title=${momentTitle(at, zone)}
+  // A month in letters that are written from the right takes what follows it along.
+  return html`<time class="number" dir="auto" datetime=${at} title=${momentTitle(at, zone)}
     >${text}</time
   >`
 }

@@ -1,5 +1,6 @@
 /** The span of time of a screen: relative ones stay relative in the address, so that a link stays true. */
 import { useRef, useState } from 'preact/hooks'
+import { day, minuteIn } from '../format.ts'
 import { html } from '../html.ts'
 import { useKeys } from '../keys.ts'
 import { place, setQuery } from '../state.ts'
@@ -69,7 +70,7 @@ export function Range({ standard }: { readonly standard: string }) {
         ${
           !isChoice &&
           html`<option value="now" selected>
-            ${from.slice(0, 16)} … ${to?.slice(0, 16) ?? ''}
+            ${isoText(from)} … ${to === null ? '' : isoText(to)}
           </option>`
         }
         <option value=${CUSTOM}>Other…</option>
@@ -83,6 +84,12 @@ export function Range({ standard }: { readonly standard: string }) {
         onClose=${() => setCustom(false)}
       />`
     }`
+}
+
+/** A day, or a moment that is not the begin of one, of UTC; a relative one as it is. */
+function isoText(text: string): string {
+  if (!/^\d/.test(text)) return text
+  return /^.{10}(?:T00:00.*)?$/.test(text) ? day(text, 'utc') : minuteIn(text, 'UTC')
 }
 
 function CustomRange({

@@ -26,6 +26,8 @@ export interface Column<Row> {
   readonly phone?: 'figure' | 'rest' | 'none'
   /** Whether it is hidden until it is chosen. */
   readonly rare?: boolean
+  /** Whether its texts may be long, such as names: the column gets narrower where the table has no place for it. */
+  readonly long?: boolean
   /** The exact value, for hovering. */
   readonly title?: (row: Row) => string | undefined
 }
@@ -202,8 +204,9 @@ function cellOf<Row>(
   decimals: number,
   href: string | false | undefined,
 ) {
-  const { key, label, cell, end, phone, title } = column
+  const { key, label, cell, end, phone, title, long } = column
   const content = cell(row, decimals)
+  const inside = href ? html`<a href=${href} class="row-link">${content}</a>` : content
   return html`<td
     key=${key}
     class=${end ? 'end' : ''}
@@ -213,7 +216,7 @@ function cellOf<Row>(
     data-named=${phone === 'rest' && WORDS.includes(content as string) ? '' : undefined}
     title=${title?.(row)}
   >
-    ${href ? html`<a href=${href} class="row-link">${content}</a>` : content}
+    ${long && content !== MISSING ? html`<div class="long">${inside}</div>` : inside}
   </td>`
 }
 

@@ -68,7 +68,7 @@ const ROWS: readonly Column<LedgerRow>[] = [
   { key: 'seq', label: 'Row', cell: ({ seq }) => count(seq) },
   { key: 'at', label: 'Time', cell: ({ at }) => html`<${Time} at=${at} />`, phone: 'rest' },
   { key: 'kind', label: 'Kind', cell: ({ kind }) => kind, phone: 'rest' },
-  { key: 'what', label: 'What', cell: whatOf, phone: 'rest' },
+  { key: 'what', label: 'What', cell: whatOf, phone: 'rest', long: true },
   amounts(({ amount_usd }) => amount_usd, {
     key: 'amount',
     label: 'Amount',

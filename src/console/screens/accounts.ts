@@ -22,8 +22,22 @@ const FILTERS: readonly Filter[] = [
 const NAME = 'accounts'
 
 const COLUMNS: readonly Column<AccountRow>[] = [
-  { key: 'name', label: 'Name', cell: ({ name }) => html`<bdi>${name}</bdi>`, sort: 'name' },
-  { key: 'id', label: 'Id', cell: ({ id }) => html`<code>${id}</code>`, phone: 'rest' },
+  {
+    key: 'name',
+    label: 'Name',
+    cell: ({ name }) => html`<bdi>${name}</bdi>`,
+    title: ({ name }) => name,
+    sort: 'name',
+    long: true,
+  },
+  {
+    key: 'id',
+    label: 'Id',
+    cell: ({ id }) => html`<code>${id}</code>`,
+    title: ({ id }) => id,
+    phone: 'rest',
+    long: true,
+  },
   {
     key: 'state',
     label: 'State',

@@ -6,7 +6,7 @@ import { count, duration, shortId } from '../format.ts'
 import { html } from '../html.ts'
 import { Spark } from '../parts/bar.ts'
 import { Button } from '../parts/button.ts'
-import { Time } from '../parts/facts.ts'
+import { Counted, Time } from '../parts/facts.ts'
 import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
 import { Heads } from '../parts/heads.ts'
 import { Panel } from '../parts/panel.ts'
@@ -54,6 +54,7 @@ const COLUMNS: readonly Column<ShownCall>[] = [
     cell: ({ guard }) => guard?.rules.join(', ') || 'none',
     title: ({ guard }) => guard?.rules.join('\n'),
     phone: 'rest',
+    long: true,
   },
   {
     key: 'key',
@@ -61,6 +62,7 @@ const COLUMNS: readonly Column<ShownCall>[] = [
     cell: ({ account_id, key_id, key_name }) =>
       html`<span class="muted">${account_id}/</span><bdi title=${key_id}>${key_name ?? (key_id && shortId(key_id, 20))}</bdi>`,
     phone: 'rest',
+    long: true,
   },
   CALL_COLUMNS.model,
 ]
@@ -121,28 +123,22 @@ export function Guard() {
 }
 
 function Decisions({ data }: { readonly data: GuardAnswer }) {
-  const ofRules = data.decisions.filter(({ rule }) => rule !== '')
-  const all = data.decisions.filter(({ rule }) => rule === '')
-  const passed = sumOf(all.filter(({ outcome }) => outcome === 'passed'))
-  const failed = sumOf(all.filter(({ outcome }) => outcome === 'error'))
   const days = daysOf(data.range)
-  const rules = [
-    ...Map.groupBy(ofRules, ({ rule, mode, side, outcome }) =>
-      [rule, mode, side, outcome].join('\n'),
-    ),
-  ]
-    .map(([id, cells]) => ({
-      id,
-      first: cells[0]!,
-      calls: sumOf(cells),
-      label: [cells[0]!.rule, cells[0]!.side, cells[0]!.outcome].join(', '),
+  const byDay = Map.groupBy(data.decisions, idOf)
+  const ofRules = data.rules.filter(({ rule }) => rule !== '')
+  const all = data.rules.filter(({ rule }) => rule === '')
+  const rules = ofRules.map((one) => {
+    const cells = byDay.get(idOf(one)) ?? []
+    return {
+      ...one,
+      label: [one.rule, one.side, one.outcome].join(', '),
       values: days.map((day) => sumOf(cells.filter((cell) => cell.day === day))),
-    }))
-    .toSorted((one, next) => next.calls - one.calls)
+    }
+  })
   return html`<div class="stack">
     ${rules.length > 0 && html`<${GuardPlot} rules=${rules} days=${days} />`}
     <p class="muted">
-      ${count(passed)} ${passed === 1 ? 'call' : 'calls'} passed${failed > 0 ? html`, <span class="warn">${count(failed)} could not be checked</span>` : ''}.
+      ${all.length === 0 ? 'No call passed. ' : all.map((one) => html`<${Counted} value=${one.calls} where=${one.where} /> ${one.calls === 1 ? 'call' : 'calls'} ${one.outcome === 'error' ? html`<span class="warn">could not be checked</span>` : 'passed'} in the mode ${one.mode}. `)}
       Counted by this gateway, in UTC days.
     </p>
     <div class="halves">
@@ -154,16 +150,16 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
                 <${Heads} names=${['Rule', 'Side', 'Decision', 'Calls', 'Trend']} end=${['Calls']} />
                 <tbody>
                   ${rules.map(
-                    ({ id, first, calls, values }, place) =>
-                      html`<tr key=${id}>
-                        <th scope="row" class="mono"><i class=${swatchOf(place)} aria-hidden="true"></i>${first.rule}</th>
-                        <td class="muted">${first.side}</td>
-                        <td><${Became} decision=${first} /></td>
-                        <td class="end" data-label="calls">${count(calls)}</td>
+                    (one, place) =>
+                      html`<tr key=${idOf(one)}>
+                        <th scope="row" class="mono"><i class=${swatchOf(place)} aria-hidden="true"></i>${one.rule}</th>
+                        <td class="muted whole">${one.side}</td>
+                        <td class="whole"><${Became} decision=${one} /></td>
+                        <td class="end" data-label="calls"><${Counted} value=${one.calls} where=${one.where} /></td>
                         <td class="wide-only">
                           <${Spark}
-                            values=${values}
-                            label=${`Calls by day that violated ${first.rule}`}
+                            values=${one.values}
+                            label=${`Calls by day that violated ${one.rule}`}
                           />
                         </td>
                       </tr>`,
@@ -177,19 +173,20 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
           data.keys.length === 0
             ? html`<p class="muted">No key violated a rule in this range.</p>`
             : html`<table class="plain stacked">
-                <${Heads} names=${['Key', 'Rule', 'Decision', 'Calls']} end=${['Calls']} />
+                <${Heads} names=${['Key', 'Rule', 'Side', 'Decision', 'Calls']} end=${['Calls']} />
                 <tbody>
                   ${data.keys.slice(0, MOST_KEYS).map(
                     (one) =>
-                      html`<tr key=${[one.key_id, one.rule, one.mode, one.side, one.outcome].join()}>
+                      html`<tr key=${`${one.key_id} ${idOf(one)}`}>
                         <th scope="row">
                           <a href=${`/console/keys/${encodeURIComponent(one.key_id)}/policy`} title=${one.key_id}
                             ><bdi>${one.key_name ?? shortId(one.key_id, 20)}</bdi></a
                           >
                         </th>
-                        <td class="mono">${one.rule}</td>
-                        <td><${Became} decision=${one} /></td>
-                        <td class="end" data-label="calls"><a href=${requestsOf(one)}>${count(one.calls)}</a></td>
+                        <td class="mono whole">${one.rule}</td>
+                        <td class="muted whole">${one.side}</td>
+                        <td class="whole"><${Became} decision=${one} /></td>
+                        <td class="end" data-label="calls"><${Counted} value=${one.calls} where=${one.where} /></td>
                       </tr>`,
                   )}
                 </tbody>
@@ -219,11 +216,9 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
   </div>`
 }
 
-function Became({
-  decision: { outcome, mode },
-}: {
-  readonly decision: GuardAnswer['decisions'][number]
-}) {
+type Decision = Omit<GuardAnswer['decisions'][number], 'day' | 'calls'>
+
+function Became({ decision: { outcome, mode } }: { readonly decision: Decision }) {
   const isSeen = outcome === 'seen'
   return html`<span class=${isSeen ? '' : 'warn'} title=${`mode ${mode}`}
     >${isSeen ? '□' : '■'} ${outcome}</span
@@ -234,6 +229,10 @@ function Circuits({ circuits }: { readonly circuits: GuardAnswer['guards'][numbe
   const open = circuits.filter(({ state }) => state !== 'closed')
   if (open.length === 0) return html`<span class="ok">● closed</span>`
   return html`<span class="warn">○ ${open.map(({ state, origin }) => `${state} (${origin})`).join(', ')}</span>`
+}
+
+function idOf({ rule, mode, side, outcome }: Decision): string {
+  return [rule, mode, side, outcome].join(' ')
 }
 
 function sumOf(cells: readonly { readonly calls: number }[]): number {
@@ -247,19 +246,6 @@ function daysOf({ from, to }: GuardAnswer['range']): string[] {
     days.push(new Date(at).toISOString().slice(0, 10))
   }
   return days
-}
-
-/** The address of the calls behind a number, as far as the list of requests can tell them apart. */
-function requestsOf({ key_id, outcome }: GuardAnswer['keys'][number]): string {
-  const { query } = place.value
-  const parameters = new URLSearchParams({
-    key: key_id,
-    guard: outcome === 'seen' ? 'monitored' : 'blocked',
-    from: query.get('from') ?? STANDARD,
-  })
-  const to = query.get('to')
-  if (to !== null) parameters.set('to', to)
-  return withQuery('/console/requests', parameters)
 }
 
 function pathsOf(query: URLSearchParams, now: number) {

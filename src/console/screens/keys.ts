@@ -31,15 +31,35 @@ const FILTERS: readonly Filter[] = [
 const NAME = 'keys'
 
 const COLUMNS: readonly Column<KeyRow>[] = [
-  { key: 'name', label: 'Name', cell: ({ name }) => name, sort: 'name' },
+  {
+    key: 'name',
+    label: 'Name',
+    cell: ({ name }) => name,
+    title: ({ name }) => name,
+    sort: 'name',
+    long: true,
+  },
   {
     key: 'state',
     label: 'State',
     cell: (row) => html`<${KeyState} row=${row} />`,
     phone: 'figure',
   },
-  { key: 'account', label: 'Account', cell: ({ account_id }) => account_id, phone: 'rest' },
-  { key: 'team', label: 'Team', cell: ({ team_id }) => team_id ?? 'none', phone: 'none' },
+  {
+    key: 'account',
+    label: 'Account',
+    cell: ({ account_id }) => account_id,
+    title: ({ account_id }) => account_id,
+    phone: 'rest',
+    long: true,
+  },
+  {
+    key: 'team',
+    label: 'Team',
+    cell: ({ team_id }) => team_id ?? 'none',
+    phone: 'none',
+    long: true,
+  },
   {
     key: 'start',
     label: 'Begins with',

@@ -35,7 +35,11 @@ const column = (
 
 export const CALL_COLUMNS = {
   at: column('at', 'Time', ({ at }) => html`<${Time} at=${at} />`, {}),
-  model: column('model', 'Model', ({ model }) => model ?? MISSING, { phone: 'rest' }),
+  model: column('model', 'Model', ({ model }) => model ?? MISSING, {
+    title: ({ model }) => model ?? undefined,
+    phone: 'rest',
+    long: true,
+  }),
   tokens: column('tokens', 'Tokens', tokensOf, { title: exactTokens, end: true, phone: 'rest' }),
   total: column('total', 'Total', ({ times }) => duration(times.total_ms)),
   cost: amounts<CallInColumns>(({ cost_usd }) => cost_usd, {

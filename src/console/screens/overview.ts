@@ -16,7 +16,7 @@ import {
 } from '../format.ts'
 import { html, type Content } from '../html.ts'
 import { Bar, Spark } from '../parts/bar.ts'
-import { Money, Tile, Time } from '../parts/facts.ts'
+import { Counted, Money, Tile, Time } from '../parts/facts.ts'
 import { Heads } from '../parts/heads.ts'
 import { Panel } from '../parts/panel.ts'
 import { Answered, Notice } from '../parts/states.ts'
@@ -118,7 +118,7 @@ function Tiles({
     >
     <${Tile}
       label="Failed today"
-      href=${to.requests({ from, outcome: 'failed', end: ['blocked', 'rejected', 'failed'] })}
+      href=${to.requests({ from, keyed: 'true', outcome: 'failed', end: ['blocked', 'rejected', 'failed'] })}
       counted=${today.errors}
       note=${html`<span
           >${failed === null || failedBefore === null ? (today.errors === null ? '' : `${count(today.errors)} calls`) : `${percentOf(failedBefore)} yesterday`}</span
@@ -188,20 +188,15 @@ function Refusals({ overview: { refused, as_of } }: { readonly overview: Overvie
                   html`<tr key=${limit}>
                     <th scope="row" title=${limit}>${limitText(limit)}</th>
                     <td class="end">
-                      <a data-figure=${calls} href=${to.requests({ from, limited_by: limit })}
-                        >${count(calls)}</a
-                      >
+                      <${Counted} value=${calls} where=${{ from, limited_by: limit }} />
                     </td>
                     <td>
                       ${keys.map(
                         ({ key_id, key_name, refused: ofKey }) =>
-                          html`<a
-                              key=${key_id}
-                              href=${to.requests({ from, limited_by: limit, key: key_id })}
-                              title=${key_id}
-                              ><bdi>${key_id ? (key_name ?? shortId(key_id, 20)) : '(no key)'}</bdi></a
+                          html`<span key=${key_id} title=${key_id}
+                              ><bdi>${key_id ? (key_name ?? shortId(key_id, 20)) : '(no key)'}</bdi></span
                             >
-                            <span class="muted"> ${count(ofKey)}</span> `,
+                            ${' '}<${Counted} value=${ofKey} where=${{ from, limited_by: limit, key: key_id }} />${' '}`,
                       )}
                     </td>
                   </tr>`,

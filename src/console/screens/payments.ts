@@ -50,6 +50,8 @@ const COLUMNS: readonly Column<Payment>[] = [
     key: 'reference',
     label: 'Reference',
     cell: ({ reference }) => html`<code>${reference}</code>`,
+    title: ({ reference }) => reference,
+    long: true,
   },
   {
     key: 'state',
@@ -63,6 +65,7 @@ const COLUMNS: readonly Column<Payment>[] = [
     cell: ({ account_id: id }) =>
       id === null ? 'no account' : html`<a href=${to.account(id)}>${id}</a>`,
     phone: 'rest',
+    long: true,
   },
   amounts(({ usd }) => usd, {
     key: 'usd',

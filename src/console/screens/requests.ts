@@ -48,12 +48,14 @@ const FILTERS: readonly Filter[] = [
     values: ['completed', 'cancelled', 'failed', 'refused', 'replayed'],
   },
   { name: 'guard', label: 'guard', values: ['passed', 'blocked', 'monitored', 'error'] },
+  { name: 'decided', label: 'decision', placeholder: 'block input blocked scope' },
   { name: 'tag', label: 'tag' },
   { name: 'user', label: 'user' },
   { name: 'session', label: 'session' },
   { name: 'stream', label: 'stream', values: ['true', 'false'] },
   { name: 'running', label: 'running', values: ['true', 'false'] },
   { name: 'charged', label: 'charged', values: ['true', 'false'] },
+  { name: 'keyed', label: 'with a key', values: ['true', 'false'] },
   { name: 'min_cost_usd', label: 'cost from', placeholder: '0.05' },
   { name: 'min_ms', label: 'time from, ms', placeholder: '2000' },
 ]
@@ -68,7 +70,7 @@ const LIVE_MS = 1000
 const COLUMNS: readonly Column<ShownCall>[] = [
   CALL_COLUMNS.at,
   STATUS_COLUMN,
-  { key: 'key', label: 'Key', cell: keyOf, phone: 'rest' },
+  { key: 'key', label: 'Key', cell: keyOf, phone: 'rest', long: true },
   CALL_COLUMNS.model,
   CALL_COLUMNS.tokens,
   {

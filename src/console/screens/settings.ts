@@ -11,7 +11,8 @@ import { Time, Facts } from '../parts/facts.ts'
 import { useSubmission, TextField } from '../parts/form.ts'
 import { ActiveAlerts, AlertText } from '../parts/alerts.ts'
 import { Panel } from '../parts/panel.ts'
-import { Answered, Failure, Empty, Notice, Quiet } from '../parts/states.ts'
+import { Differences } from '../parts/proof.ts'
+import { Answered, Failure, Empty, Notice, Quiet, Skeleton } from '../parts/states.ts'
 import { useKeys } from '../keys.ts'
 import { People } from './people.ts'
 import { Connections } from './connections.ts'
@@ -21,7 +22,7 @@ import { Range, spanOf } from '../parts/range.ts'
 import { Sheet } from '../parts/sheet.ts'
 import { hrefOpening, ListEnd, Table, type Column } from '../parts/table.ts'
 import type { ChangeAnswer } from '../../server/admin/resources/audit.ts'
-import { MISSING, count, bytes, duration, exactMoney, percentOf } from '../format.ts'
+import { MISSING, count, bytes, duration, percentOf } from '../format.ts'
 import type { SettingAnswer, GatewayAnswer, Status } from '../../server/admin/resources/gateway.ts'
 import { Confirm } from '../parts/confirm.ts'
 import { Heads } from '../parts/heads.ts'
@@ -153,15 +154,7 @@ function Result({ proof }: { readonly proof: Agreement & { readonly indexed: num
   if (agrees === null) return html`<p>○ Usage is being read: ${percentOf(indexed)}.</p>`
   return html`<div>
     <p class="bad">✕ ${count(differences.length)} sums differ (<${Time} at=${as_of} />):</p>
-    <ul>
-      ${differences.map(
-        ({ account_id, key_id, indexed_usd, ledger_usd }) =>
-          html`<li key=${`${account_id}/${key_id}`}>
-            <code>${account_id}${key_id === null ? ', balance' : `/${key_id}`}</code>:
-            ${' '}${exactMoney(indexed_usd)} here, ${exactMoney(ledger_usd)} in the ledger
-          </li>`,
-      )}
-    </ul>
+    <${Differences} of=${differences} />
   </div>`
 }
 
@@ -174,22 +167,30 @@ function Configuration() {
   const answer = useAnswer<{ data: readonly SettingAnswer[] }>(
     allows('config') ? '/admin/config' : null,
   )
+  const manual = useManual('configuration')
+  const meaningOf = useMemo(() => meaningsIn(manual ?? ''), [manual])
   const text = place.value.query.get('q') ?? ''
   if (!allows('config')) {
     return html`<${Notice}>The configuration is shown to the role admin.<//>`
   }
   return html`<div class="stack">
-    <p class="muted prose">Read only: the last column names the file or the variable in which a setting is changed.</p>
+    <p class="muted prose">
+      Read only. A setting is changed where the last column says: in that file, in that variable, or on
+      the command line. One with its default is written into the configuration file.
+    </p>
     <div class="settings-search">
       <${TextField}
         label="Search"
         value=${text}
         onInput=${(q: string) => setQuery({ q: q || undefined }, { replace: true })}
-        placeholder="part of a path, a value or an origin"
+        placeholder="part of a path, a meaning, a value or an origin"
       />
     </div>
     <${Answered} of=${answer} lines=${10}>
-      ${({ data }: { data: readonly SettingAnswer[] }) => html`<${Sections} settings=${data} text=${text} />`}
+      ${({ data }: { data: readonly SettingAnswer[] }) =>
+        manual === undefined
+          ? html`<${Skeleton} lines=${10} />`
+          : html`<${Sections} settings=${data} text=${text} meaningOf=${meaningOf} />`}
     <//>
   </div>`
 }
@@ -197,12 +198,24 @@ function Configuration() {
 function Sections({
   settings,
   text,
+  meaningOf,
 }: {
   readonly settings: readonly SettingAnswer[]
   readonly text: string
+  readonly meaningOf: MeaningOf
 }) {
   const wanted = text.trim().toLowerCase()
-  const shown = settings.filter((setting) => wordsOf(setting).includes(wanted))
+  const rows = useMemo(
+    () =>
+      settings.map((setting) => {
+        const meaning = meaningOf(setting.path)
+        const { path, value, origin } = setting
+        const words = [path, written(value), originOf(origin), meaning?.text ?? '']
+        return { ...setting, meaning, words: words.join(' ').toLowerCase() }
+      }),
+    [settings, meaningOf],
+  )
+  const shown = rows.filter(({ words }) => words.includes(wanted))
   if (shown.length === 0) {
     return html`<${Empty} title="No setting matches."><p class="muted">Search for less.</p><//>`
   }
@@ -225,7 +238,7 @@ function Section({
   open,
 }: {
   readonly name: string
-  readonly settings: readonly SettingAnswer[]
+  readonly settings: readonly (SettingAnswer & { readonly meaning: Meaning | undefined })[]
   readonly open: boolean
 }) {
   const [chosen, setChosen] = useState<boolean>()
@@ -249,13 +262,19 @@ function Section({
           </thead>
           <tbody>
             ${settings.slice(0, MOST_ROWS).map(
-              ({ path, value, secret, origin }) =>
+              ({ path, value, secret, origin, meaning }) =>
                 html`<tr key=${path}>
-                  <th scope="row" class="mono">${path}</th>
-                  <td class="mono">
-                    ${secret ? html`<span class="muted">${String(value)}</span>` : written(value)}${unitOf(path, value)}
+                  <th scope="row">
+                    <span class="mono">${path}</span>
+                    ${meaning && html`<p class="caption">${meaning.text}</p>`}
+                  </th>
+                  <td class="mono" title=${secret ? undefined : written(value)}>
+                    ${secret ? html`<span class="muted">${String(value)}</span>` : withUnit(value, meaning)}
                   </td>
-                  <td class=${origin.from === 'default' ? 'muted' : ''}>${originOf(origin)}</td>
+                  <td class=${origin.from === 'default' ? 'muted' : ''}>
+                    ${originOf(origin)}
+                    ${meaning && origin.from !== 'default' && html`<p class="caption">default: ${meaning.usual}</p>`}
+                  </td>
                 </tr>`,
             )}
           </tbody>
@@ -269,30 +288,82 @@ function originOf({ from, file, name }: SettingAnswer['origin']): string {
   return name ?? file ?? from
 }
 
-const SIZES = /^(?:server\.limits\.(?:chat|image|document|audio)|log\.size)$/
-const SECONDS = /^server\.(?:\w+Timeout|keepAlive|shutdown\w+)$/
-
-/** The unit of a setting whose name does not say it. */
-function unitOf(path: string, value: unknown): Content {
-  const unit =
-    typeof value !== 'number'
-      ? undefined
-      : SIZES.test(path)
-        ? `bytes, ${bytes(value)}`
-        : SECONDS.test(path)
-          ? 's'
-          : undefined
-  return unit && html`<span class="muted"> ${unit}</span>`
+/** What the manual says of a setting. */
+interface Meaning {
+  readonly text: string
+  /** The type, which begins with `seconds` or `size` where a number has such a unit. */
+  readonly type: string
+  /** The default. */
+  readonly usual: string
 }
+
+type MeaningOf = (path: string) => Meaning | undefined
+
+/** The Markdown of a page of the manual; undefined until it is there, and empty where it is not. */
+function useManual(page: string): string | undefined {
+  const [text, setText] = useState<string>()
+  useEffect(() => {
+    const read = async () => {
+      const answer = await fetch(at(to.manual(page)))
+      return answer.ok ? answer.text() : ''
+    }
+    read().then(setText, () => setText(''))
+  }, [page])
+  return text
+}
+
+/** Reads the tables of the page of the manual about the configuration. */
+function meaningsIn(manual: string): MeaningOf {
+  const known: (readonly [head: string, pattern: RegExp, meaning: Meaning])[] = []
+  let parents: readonly string[] = []
+  for (const line of manual.split('\n')) {
+    const [names = '', type = '', usual = '', text = ''] = plain(line).split(' | ')
+    if (!line.startsWith('|')) parents = []
+    else if (usual === 'default') parents = names === 'top level' ? [''] : names.split(', ')
+    else
+      for (const path of parents.flatMap((one) =>
+        names.split(', ').map((name) => below(one, name)),
+      ))
+        known.push([path.split('.')[0]!, patternOf(path), { text, type, usual }])
+  }
+  const bySection = Map.groupBy(known, ([head]) => head)
+  return (given) => {
+    const path = given.replace(/^.*\.(?=egress\.)/, '')
+    return bySection.get(path.split('.')[0]!)?.find(([, pattern]) => pattern.test(path))?.[2]
+  }
+}
+
+/** A line of a table without the marks at its ends, those of code, and the addresses of its links. */
+function plain(line: string): string {
+  const row = line.replace(/^\| /, '').replace(/ \|$/, '')
+  return row.replaceAll('`', '').replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+}
+
+function below(parent: string, name: string): string {
+  return parent === '' ? name : `${parent}.${name}`
+}
+
+/** Matches a setting, and the entries of one that is a list. */
+function patternOf(path: string): RegExp {
+  const text = path
+    .replaceAll(/[.*+?^${}()|\\]/g, String.raw`\$&`)
+    .replaceAll('[]', String.raw`\.\d+`)
+    .replaceAll(/<[^>]*>/g, '.+')
+  return new RegExp(String.raw`^${text}(?:\.\d+)?$`)
+}
+
+function withUnit(value: unknown, meaning: Meaning | undefined): string {
+  if (typeof value !== 'number' || !meaning) return written(value)
+  if (meaning.type.startsWith('size') && value >= MIB) return bytes(value)
+  return meaning.type.startsWith('seconds') ? `${written(value)} s` : written(value)
+}
+
+const MIB = 1_048_576
 
 function written(value: unknown): string {
   if (value === null || value === undefined) return MISSING
   if (value === '') return 'none'
   return typeof value === 'string' ? value : JSON.stringify(value)
-}
-
-function wordsOf({ path, value, origin }: SettingAnswer): string {
-  return `${path} ${written(value)} ${originOf(origin)}`.toLowerCase()
 }
 
 // The audit log: who changed what, from where, and the differences.
@@ -314,12 +385,14 @@ const COLUMNS: readonly Column<ChangeAnswer>[] = [
     cell: ({ object }) => html`<span class="mono">${object}</span>`,
     title: ({ object }) => object,
     phone: 'rest',
+    long: true,
   },
   {
     key: 'members',
     label: 'Members',
     cell: ({ changes }) => changes.map(({ member }) => member).join(', '),
     phone: 'rest',
+    long: true,
   },
   { key: 'address', label: 'From', cell: ({ address }) => address ?? MISSING, phone: 'none' },
 ]
@@ -336,7 +409,7 @@ function AuditLog() {
   if (!allows('people')) return html`<${Notice}>The audit log is shown to the role admin.<//>`
   const isEmpty = !list.loading && !list.error && list.rows.length === 0
   return html`<div class="stack">
-    <div class="screen-head"><${Range} standard=${STANDARD} /><${Filters} filters=${FILTERS} /><a class="button quiet" href=${csv} download>CSV</a></div>
+    <div class="screen-head"><${Range} standard=${STANDARD} /><${Filters} filters=${FILTERS} /><div class="screen-actions"><a class="button quiet" href=${csv} download>CSV</a></div></div>
     ${list.error && html`<${Failure} error=${list.error} onRetry=${list.reload} keptAt=${list.at} />`}
     ${
       isEmpty

@@ -11,7 +11,6 @@ import {
   percentOf,
   plainDecimal,
   shortCount,
-  exactMoney,
   wholeDecimals,
 } from '../format.ts'
 import { html, type Content } from '../html.ts'
@@ -21,6 +20,7 @@ import { Money, Time } from '../parts/facts.ts'
 import { Filters, isFiltered, type Filter } from '../parts/filters.ts'
 import { LazyPlot } from '../parts/lazy.ts'
 import type { PlotProps } from '../parts/plot.ts'
+import { Differences } from '../parts/proof.ts'
 import { Range, spanOf } from '../parts/range.ts'
 import { Answered, Empty, Notice } from '../parts/states.ts'
 import { amounts, ColumnChoice, Table, type Column } from '../parts/table.ts'
@@ -356,11 +356,7 @@ function callsOf(
   const text = shortCount(sums.calls)
   if (group === undefined || group.includes(null)) return text
   const href = requestsHref(Object.fromEntries(names.map((name, i) => [name, group[i]!])), range)
-  // By code and limit calls are counted with those of no account, which the list has too.
-  const isCounted = !names.some((name) => CIRCUMSTANCES.includes(name))
-  return href === undefined
-    ? text
-    : html`<a href=${href} data-figure=${isCounted ? sums.calls : undefined}>${text}</a>`
+  return href === undefined ? text : html`<a href=${href} data-figure=${sums.calls}>${text}</a>`
 }
 
 /** The address of the same question about one group alone; that of the others together shows more of them. */
@@ -468,15 +464,7 @@ function Proof({
                 ${' '}(checked <${Time} at=${ledger.as_of} />). The accounts concerned are read again;
                 see <a href="/console/settings/gateways">gateways</a>.
               </p>
-              <ul>
-                ${ledger.differences.map(
-                  ({ account_id, key_id, indexed_usd, ledger_usd }) =>
-                    html`<li key=${`${account_id}/${key_id}`}>
-                      <code>${account_id}${key_id === null ? ', balance' : `/${key_id}`}</code>:
-                      ${' '}${exactMoney(indexed_usd)} here, ${exactMoney(ledger_usd)} in the ledger
-                    </li>`,
-                )}
-              </ul>`
+              <${Differences} of=${ledger.differences} />`
     }
     <details>
       <summary>What does this compare?</summary>
@@ -538,10 +526,12 @@ const GROUPS: Readonly<Record<string, { readonly label: string; readonly within:
 /** Groups that only the request log has: no amounts. */
 const CIRCUMSTANCES = ['code', 'limit']
 const LABELS = ['tag', 'user']
-const FILTERS: readonly Filter[] = Object.entries(GROUPS).map(([name, { label }]) => ({
-  name,
-  label: label.toLowerCase(),
-}))
+/** Groups whose members are too many to be typed. */
+const CHOSEN = ['account', 'key', 'model', 'deployment'] as const
+const FILTERS: readonly Filter[] = Object.entries(GROUPS).map(([name, { label }]) => {
+  const chooses = CHOSEN.find((one) => one === name)
+  return { name, label: label.toLowerCase(), ...(chooses && { chooses }) }
+})
 /** Names of the filters in the list of requests; it has no filter for the others. */
 const IN_REQUESTS: Readonly<Record<string, string>> = {
   account: 'account',
@@ -623,6 +613,8 @@ function requestsHref(
     if (!(name in IN_REQUESTS)) return undefined
     parameters.append(IN_REQUESTS[name]!, value)
   }
-  if (!all.some(([name]) => CIRCUMSTANCES.includes(name))) parameters.set('charged', 'true')
+  // Circumstances are known of every call with a key, and all else of those that were charged.
+  const isOfLog = all.some(([name]) => CIRCUMSTANCES.includes(name))
+  parameters.set(isOfLog ? 'keyed' : 'charged', 'true')
   return withQuery('/console/requests', parameters)
 }

@@ -37,7 +37,9 @@ const COLUMNS: readonly Column<ProviderAnswer>[] = [
     key: 'from',
     label: 'From',
     cell: ({ from, where }) => (from === 'managed' ? 'set up here' : (where ?? from)),
+    title: ({ where }) => where ?? undefined,
     phone: 'none',
+    long: true,
   },
   { key: 'models', label: 'Models', cell: ({ models }) => count(models), end: true, phone: 'none' },
   {
