@@ -64,9 +64,9 @@ async function showGuard({ runtime, query }: AdminRequest): Promise<Answer> {
 function rulesOf(days: DecisionSums['days']): Omit<DecisionSums['days'][number], 'start'>[] {
   const ofRules = Map.groupBy(days, decisionText)
   return [...ofRules.values()]
-    .map(([{ start: _, ...first }, ...others]) => ({
-      ...first,
-      calls: others.reduce((sum, { calls }) => sum + calls, first.calls),
-    }))
+    .map((cells) => {
+      const { rule, mode, side, outcome } = cells[0]!
+      return { rule, mode, side, outcome, calls: cells.reduce((sum, one) => sum + one.calls, 0) }
+    })
     .toSorted((one, next) => next.calls - one.calls)
 }
