@@ -201,7 +201,10 @@ describe.skipIf(!hasBrowser)('figures', () => {
     const amounts = Array.from({ length: 11 }, (_, i) =>
       written(cost_usd, { ...dollars, minimumFractionDigits: i + 2, maximumFractionDigits: 12 }),
     )
-    expect(amounts.some((amount) => total.includes(amount)), total).toBe(true)
+    expect(
+      amounts.some((amount) => total.includes(amount)),
+      total,
+    ).toBe(true)
     // Text is English and from the left; numbers stand below each other at the end of their column.
     expect(await page.evaluate('getComputedStyle(document.body).direction')).toBe('ltr')
     expect(await page.locator('tbody td.end:has(> data)').evaluateAll(endsOf)).toHaveLength(1)
