@@ -34,7 +34,7 @@ export function Incidents({
   const [all, setAll] = useState(false)
   const shown = all ? incidents : incidents.slice(0, MOST_LINES)
   useLines()
-  const seen = html`<span class="muted">${looked.complete ? html`${count(looked.of)} accounts and keys looked at` : html`Still looking: ${count(looked.done)} of ${count(looked.of)} accounts and keys so far`}, <${Time} at=${as_of} /></span>`
+  const seen = html`<span class="muted">${looked.complete ? html`${count(looked.of)} ${looked.of === 1 ? 'account or key' : 'accounts and keys'} looked at` : html`Still looking: ${count(looked.done)} of ${count(looked.of)} accounts and keys so far`}, <${Time} at=${as_of} /></span>`
   return html`<${Panel} title="Needs you" more=${seen}>
     ${
       total === 0
