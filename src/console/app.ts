@@ -188,7 +188,7 @@ function Screen() {
     document.title = route ? `${route.title} · Sluicegate` : 'Sluicegate'
   }, [route])
   if (!found) {
-    return html`<${Empty} title="There is no such page."><a href="/console">Overview</a><//>`
+    return html`<h1 class="hidden">Not found</h1><${Empty} title="There is no such page."><a href="/console">Overview</a><//>`
   }
   if (error) return html`<${Failure} error=${error} onRetry=${() => location.reload()} />`
   if (loaded?.route !== route) return html`<${Skeleton} lines=${10} />`
