@@ -49,9 +49,17 @@ export function Tile({
     : html`<div class="tile">${inside}</div>`
 }
 
-/** The number of calls that a question to the list of requests finds. */
-export function Counted({ value, where }: { readonly value: number; readonly where: Query }) {
-  return html`<a href=${to.requests(where)} data-figure=${value}>${count(value)}</a>`
+/** The number of calls that a question to the list of requests finds, and what stands before it in the link. */
+export function Counted({
+  value,
+  where,
+  children,
+}: {
+  readonly value: number
+  readonly where: Query
+  readonly children?: Content
+}) {
+  return html`<a href=${to.requests(where)} data-figure=${value}>${children}${count(value)}</a>`
 }
 
 /** An amount, exact on hovering and when it is copied; with `exact` all decimals at once, with `decimals` as many as its column has. */

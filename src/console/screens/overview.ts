@@ -194,9 +194,10 @@ function Refusals({ overview: { refused, as_of } }: { readonly overview: Overvie
                       ${keys.map(
                         ({ key_id, key_name, refused: ofKey }) =>
                           html`<span key=${key_id} title=${key_id}
-                              ><bdi>${key_id ? (key_name ?? shortId(key_id, 20)) : '(no key)'}</bdi></span
-                            >
-                            ${' '}<${Counted} value=${ofKey} where=${{ from, limited_by: limit, key: key_id }} />${' '}`,
+                            ><${Counted} value=${ofKey} where=${{ from, limited_by: limit, key: key_id }}
+                              ><bdi>${key_id ? (key_name ?? shortId(key_id, 20)) : '(no key)'}</bdi>${' '}<//
+                            ></span
+                          >${' '}`,
                       )}
                     </td>
                   </tr>`,
