@@ -149,6 +149,16 @@ describe('streams', () => {
     expect((await message()).content).toBe('Hé')
   })
 
+  it('may end with [DONE] alone', async () => {
+    upstream.answer(events(says({ content: 'Hi' }), '[DONE]'))
+    const { completion, failure } = await plain.outcome(stream)
+    expect(failure).toBeUndefined()
+    expect(completion.choices[0]).toMatchObject({
+      message: { content: 'Hi' },
+      finish_reason: 'stop',
+    })
+  })
+
   it('may end without [DONE], with a finish reason or with usage', async () => {
     upstream.answer(events(says({ content: 'a' }), STOP))
     expect((await message()).content).toBe('a')

@@ -63,6 +63,8 @@ describe('a conversation', () => {
 
   it('counts the tokens as they are written, and the bytes as they are sent', () => {
     const { eighths, bytes, messages } = conversationOf(CHAT)
+    expect(messages).toHaveLength(CHAT.length)
+    expect(messages[0]).toBe(CHAT[0])
     expect(bytes).toBe(bytesIn(messages))
     expect(bytesIn(CHAT) - bytes).toBe('refusal'.length + 8 + 'filename'.length + 8 - 12)
     // The type of a call that the client left out.

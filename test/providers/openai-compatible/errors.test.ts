@@ -43,6 +43,7 @@ describe('errors', () => {
     [400, says('x', { code: 'Arrearage' }), 'upstream_balance'],
     [429, says('x', { type: 'engine_overloaded_error' }), 'overloaded'],
     [429, says('Request too large for model in organization org-A1'), 'bad_request'],
+    [413, says('Request too large for m', { code: 'rate_limit_exceeded' }), 'bad_request'],
     [429, says('slow'), 'upstream_rate'],
     [404, says('no such path'), 'not_found'],
     [400, says('Model Not Exist'), 'not_found'],
