@@ -135,7 +135,7 @@ describe('a form', () => {
           }
         },
       ),
-      { numRuns: runs(100) },
+      { numRuns: runs(40) },
     )
   })
 
@@ -202,7 +202,7 @@ describe('a form', () => {
           expect(await outcome([Buffer.concat(halves(broken, place))])).toEqual(whole)
         },
       ),
-      { numRuns: runs(100) },
+      { numRuns: runs(40) },
     )
   })
 
