@@ -210,6 +210,8 @@ describe('the request', () => {
     expect(rest).not.toHaveProperty('session_id')
     const own = await body('openai', { session_id: 's', prompt_cache_key: 'mine' })
     expect(own.prompt_cache_key).toBe('mine')
+    expect(await body('groq', { session_id: 's' })).not.toHaveProperty('prompt_cache_key')
+    expect(await body('openai', {})).not.toHaveProperty('prompt_cache_key')
   })
 })
 
