@@ -458,7 +458,7 @@ export class Accounts {
     })
   }
 
-  /** Raises a limit of a key, a team or an account, or ends a raise. @throws InvalidRequest, NotFound */
+  /** Raises a limit of a key, a team or an account, or ends a raise. @throws InvalidRequest, also for one that is archived; NotFound */
   raise(
     of: 'key' | 'team' | 'account',
     id: string,
@@ -468,10 +468,12 @@ export class Accounts {
   ): Promise<Account | Key | Team> {
     const condition = { by }
     const now = this.#now()
+    const change = <One extends Account | Key | Team>(one: One) =>
+      raised(refuseArchived(one), name, to, now)
     return this.#write<Account | Key | Team>(() => {
-      if (of === 'key') return this.#changeKey(id, (one) => raised(one, name, to, now), condition)
-      if (of === 'team') return this.#changeTeam(id, (one) => raised(one, name, to, now), condition)
-      return this.#changeAccount(id, (one) => raised(one, name, to, now), condition)
+      if (of === 'key') return this.#changeKey(id, change, condition)
+      if (of === 'team') return this.#changeTeam(id, change, condition)
+      return this.#changeAccount(id, change, condition)
     })
   }
 
@@ -663,7 +665,7 @@ export class Accounts {
 }
 
 /** @throws InvalidRequest */
-function refuseArchived<One extends Account | Key | Team>(one: One): One {
+export function refuseArchived<One extends Account | Key | Team>(one: One): One {
   need(one.archivedAt === undefined, 'id', `one that is not archived; ${one.id} is, for good`)
   return one
 }

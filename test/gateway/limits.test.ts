@@ -106,6 +106,19 @@ it('are raised for a while, and set back without a change of spend or rows', asy
   expect(limit).toMatchObject({ value: '5', raised: { from: '0.000001' } })
   await command(`limits raise key:${id} cap.week none`)
   expect(await ask()).toBe(403)
+  // What is archived is refused for good: nothing of it is raised or set back.
+  const { id: old } = await gateway.newKey()
+  await command(`limits set key:${old} cap.week 1`)
+  await command(`keys archive ${old} --yes`)
+  for (const [act, body] of [
+    ['raise', { value: '5', until: new Date(Date.now() + 60_000).toISOString() }],
+    ['reset', { reason: 'x' }],
+  ] as const) {
+    const path = `/admin/keys/${old}/limits/cap.week/${act}`
+    const { status, json } = await gateway.ask('POST', path, { key: TOKEN, body })
+    const message = `"id" has to be one that is not archived; ${old} is, for good.`
+    expect([status, json.error.message]).toEqual([400, message])
+  }
   const unknown = await gateway.ask('POST', `/admin/keys/${id}/limits/cap.day/reset`, {
     key: TOKEN,
     body: { reason: 'x' },

@@ -192,7 +192,7 @@ function Overview({
       <section class="panel" aria-label="Limits">
         <header><h2>Limits over all its keys</h2></header>
         <div class="panel-body">
-          ${row.limit_status && row.limit_status.length > 0 ? html`<${Limits} limits=${row.limit_status} zone=${zone} owners=${{ account: `/admin/accounts/${row.id}` }} onChange=${answer.reload} />` : html`<p class="muted">Requests a minute, calls at once and spend are unlimited here. Each key has limits of its own.</p>`}
+          ${row.limit_status && row.limit_status.length > 0 ? html`<${Limits} limits=${row.limit_status} zone=${zone} owners=${row.archived_at ? {} : { account: `/admin/accounts/${row.id}` }} onChange=${answer.reload} />` : html`<p class="muted">Requests a minute, calls at once and spend are unlimited here. Each key has limits of its own.</p>`}
         </div>
       </section>
       </div>

@@ -95,7 +95,7 @@ function Overview({ row, onChange }: { readonly row: KeyRow; readonly onChange: 
     <div class="columns">
       <section class="panel" aria-label="Limits">
         <header><h2>Limits</h2></header>
-        <div class="panel-body"><${Limits} limits=${row.limit_status ?? []} zone=${zone} owners=${owners} onChange=${onChange} /></div>
+        <div class="panel-body"><${Limits} limits=${row.limit_status ?? []} zone=${zone} owners=${row.archived_at ? {} : owners} onChange=${onChange} /></div>
       </section>
       <section class="panel" aria-label="Settings">
         <header><h2>Settings</h2></header>

@@ -90,7 +90,7 @@ function Team({
           <${Limits}
             limits=${data.limit_status ?? []}
             zone=${zone}
-            owners=${{ team: `/admin/teams/${id}`, account: `/admin/accounts/${data.account_id}` }}
+            owners=${data.archived_at ? {} : { team: `/admin/teams/${id}`, account: `/admin/accounts/${data.account_id}` }}
             onChange=${answer.reload}
           />
         </div>

@@ -1,5 +1,6 @@
 /** The limits of keys, teams and accounts: their use, a higher value for a while, and a count that begins anew. */
 import { randomUUID } from 'node:crypto'
+import { refuseArchived } from '../../accounts/accounts.ts'
 import { limitOf, limitStatus, shownValue, zoneOf, type Chain } from '../../accounts/limits.ts'
 import { InvalidRequest } from '../../errors/errors.ts'
 import { isMoment } from '../../errors/moments.ts'
@@ -85,7 +86,7 @@ async function raise(request: AdminRequest, kind: Kind): Promise<Answer> {
 async function reset(request: AdminRequest, kind: Kind): Promise<Answer> {
   const { runtime, id, name } = request
   const chain = await chainOf(runtime, kind, id)
-  limitOf(chain[kind]!, name)
+  limitOf(refuseArchived(chain[kind]!), name)
   const { reason, reference } = read(resetBody, await bodyOf(request))
   const owner = kind === 'key' ? id : kind === 'team' ? teamKey(id) : ACCOUNT
   const done = await runtime.ledger.reset({
