@@ -176,9 +176,11 @@ function read({ config: raw, tables, accept, listed }: Installation): Migration 
   if (!isRaw(raw) || (raw.model_list !== undefined && !Array.isArray(raw.model_list))) {
     throw new TypeError('it is no LiteLLM configuration: expected "model_list", a list of models')
   }
-  const notes: MigrationNote[] = []
+  // What holds for several members of one place is one note.
+  const said = new Map<string, MigrationNote>()
   const say: Say = (harm, where, message, remedy) => {
-    notes.push({ harm, where, message, ...(remedy !== undefined && { remedy }) })
+    const note = { harm, where, message, ...(remedy !== undefined && { remedy }) }
+    said.set(JSON.stringify(note), note)
   }
   const settings = new Settings('LITELLM', (text) => /^os\.environ\/(\w+)$/.exec(text)?.[1])
   const instances = new Instances(settings)
@@ -213,7 +215,7 @@ function read({ config: raw, tables, accept, listed }: Installation): Migration 
     accounts,
     teams,
     keys,
-    notes,
+    notes: [...said.values()],
   }
 }
 

@@ -297,6 +297,23 @@ describe('import litellm', () => {
     expect(out).toContain('spend_cap usd 10.1, scope lifetime')
   })
 
+  it('says once what holds for the budgets of several models of a key', async () => {
+    const model = (name: string) => ({
+      model_name: name,
+      litellm_params: { model: `openai/${name}`, input_cost_per_token: 1e-6 },
+    })
+    const budget = { budget_limit: 1, time_period: '30d' }
+    const key = { token: HASHES[0], spend: 0, model_max_budget: { a: budget, b: budget } }
+    const cwd = await folder({
+      'c.json': JSON.stringify({ model_list: [model('a'), model('b')] }),
+      'k.jsonl': `${JSON.stringify(key)}\n`,
+    })
+    const command = ['import', 'litellm', '--config', 'c.json', '--keys', 'k.jsonl', '--json']
+    const { notes } = JSON.parse((await call(command, { cwd })).out)
+    const of = notes.filter(({ where }: any) => where.endsWith('model_max_budget'))
+    expect(of).toHaveLength(1)
+  })
+
   it('overwrites nothing, and leaves nothing half written', async () => {
     const cwd = await source()
     await call(['import', 'litellm', ...FILES, '--out', 'out'], { cwd })

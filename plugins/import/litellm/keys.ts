@@ -266,7 +266,9 @@ class RowReader {
     const budget = readBudget({ most, duration, spend })
     if ('problem' in budget) this.restricts(budget.column, budget.problem)
     if ('cap' in budget) list.push({ ...budget.cap, ...(models && { models }) })
-    if (budget.remark) this.#say('differs', 'max_budget', budget.remark)
+    if (budget.remark) {
+      this.#say('differs', models ? 'model_max_budget' : 'max_budget', budget.remark)
+    }
   }
 
   #rows(value: unknown, column: string): Raw[] {

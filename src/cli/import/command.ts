@@ -86,7 +86,8 @@ async function filesOf(source: MigrationSource, args: Arguments) {
 
 async function tablesIn(folder: string): Promise<{ path: string; kind?: string }[]> {
   const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
-    throw new CommandError(`${folder} cannot be imported: ${error.code}. Nothing was written.`)
+    const reason = error.code === 'ENOENT' ? 'there is no such folder' : error.message
+    throw new CommandError(`${folder} cannot be imported: ${reason}. Nothing was written.`)
   })
   const files = names.filter((name) => TABLE_FILE.test(name) && !basename(name).startsWith('.'))
   if (files.length > 0) return files.toSorted().map((name) => ({ path: join(folder, name) }))
