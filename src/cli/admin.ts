@@ -54,7 +54,7 @@ export async function connect(args: Arguments, begins = false): Promise<Admin> {
   if (args.text.data !== undefined) {
     const { openFolder } = await import('./folder.ts')
     const { url, token, close } = await openFolder(args, begins)
-    return adminAt(url, token, DIRECT, close)
+    return adminAt({ url, token, origin: 'of the folder' }, DIRECT, close)
   }
   const options = {
     url: args.text.url,
@@ -77,7 +77,19 @@ export async function connect(args: Arguments, begins = false): Promise<Admin> {
   if (token === undefined) {
     throw new CommandError(`There is no admin token: ${withoutToken(config, options.url)}`)
   }
-  return adminAt(url, token, routeOf(loaded))
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
+    const wrong = JSON.stringify(url)
+    throw new CommandError(`--url takes an address such as http://127.0.0.1:8787, not ${wrong}.`, 2)
+  }
+  const origin =
+    args.text.token !== undefined
+      ? 'of --token'
+      : options.token !== undefined
+        ? 'in SLUICEGATE_ADMIN_TOKEN'
+        : config?.admin.token !== undefined
+          ? 'of the configuration'
+          : `in ${adminTokenFile(config!.state)}`
+  return adminAt({ url, token, origin }, routeOf(loaded))
 }
 
 /** The reason why there is no token, and the remedy. @param url the address that was asked for */
@@ -89,14 +101,14 @@ function withoutToken(config: Config | undefined, url: string | undefined): stri
   return `no gateway has started in ${dirname(file)}. "sluicegate serve" starts one; of another one name the folder in SLUICEGATE_DATA, or --url and --token.`
 }
 
+/** @param gateway with the place that its token is from, for the message where it is wrong */
 function adminAt(
-  url: string,
-  token: string,
+  { url, ...gateway }: { readonly url: string; readonly token: string; readonly origin: string },
   route: EgressRoute,
   closeGateway?: Admin['close'],
 ): Admin {
   const http = openHttp(route, { timeoutMs: TIMEOUT_MS, limitBytes: Infinity })
-  const target = { base: `${url}/admin`, token, client: http.client }
+  const target = { base: `${url}/admin`, ...gateway, client: http.client }
   const ask: Admin['ask'] = (method, path, body, revision) =>
     request(target, method, path, body, revision)
   const open: Admin['open'] = (path) => openAnswer(target, path)
@@ -110,6 +122,7 @@ function adminAt(
 interface Target {
   readonly base: string
   readonly token: string
+  readonly origin: string
   readonly client: $Fetch
 }
 
@@ -120,7 +133,7 @@ function urlOf({ server: { host, port, tls } }: Config): string {
 }
 
 async function request(
-  { base, token, client }: Target,
+  { base, token, origin, client }: Target,
   method: string,
   path: string,
   body?: object,
@@ -151,10 +164,13 @@ async function request(
       `The server at ${base} is not a gateway (status ${response.status}): correct --url or the port.`,
     )
   }
-  throw new Refused(error.message, response.status, error.param ?? null)
+  throw refusalOf(error, response.status, { base, origin })
 }
 
-async function openAnswer({ base, token, client }: Target, path: string): Promise<Response> {
+async function openAnswer(
+  { base, token, origin, client }: Target,
+  path: string,
+): Promise<Response> {
   const response = await client
     .raw<ReadableStream, 'stream'>(base + path, {
       headers: { authorization: `Bearer ${token}` },
@@ -167,7 +183,20 @@ async function openAnswer({ base, token, client }: Target, path: string): Promis
     })
   if (response.ok) return response
   const { error } = parsed(await response.text()) ?? {}
-  throw new Refused(error?.message ?? `status ${response.status}`, response.status, null)
+  throw refusalOf(error, response.status, { base, origin })
+}
+
+/** What the gateway said; of a wrong token also which one it was. */
+function refusalOf(
+  error: any,
+  status: number,
+  { base, origin }: Pick<Target, 'base' | 'origin'>,
+): Refused {
+  const message =
+    status === 401
+      ? `The gateway at ${new URL(base).origin} does not know the admin token ${origin}.`
+      : (error?.message ?? `status ${status}`)
+  return new Refused(message, status, error?.param ?? null)
 }
 
 async function collect(ask: Admin['ask'], path: string): Promise<any[]> {

@@ -69,6 +69,7 @@ export async function check(args: Arguments): Promise<void> {
   const valid = models.length === 1 ? '1 model' : `${models.length} models`
   const own = ownModels(loaded, models)
   const line = own.size === 0 ? '' : `${servedInWords([...own.values()])}\n`
+  const inAll = own.size === 0 ? '' : ' in all'
   const all = args.on.has('models')
   const sells = isSelling(models, lists)
   const shown = all ? models : written(models)
@@ -76,13 +77,14 @@ export async function check(args: Arguments): Promise<void> {
   say(
     line +
       priceless(missing) +
-      `${relative(process.cwd(), file)} is valid: ${valid}.\n\n` +
+      `${relative(process.cwd(), file)} is valid: ${valid}${inAll}.\n\n` +
       table(
         sells ? [...HEADINGS, 'VENDOR USD PER UNIT'] : HEADINGS,
         shown.map((model) => [
           ...rowOf(model, ofModels.get(model.id)),
           ...(sells ? [vendorInWords(model)] : []),
         ]),
+        ['PRICES FROM'],
       ) +
       (all ? '' : vendorLines(models)),
   )

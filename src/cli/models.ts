@@ -48,7 +48,9 @@ export async function showPrice(args: Arguments): Promise<void> {
   const [name = ''] = args.positionals
   const catalog = (await catalogOf(args)).at(timeOf(args.text.at))
   const model = catalog.find(name)
-  if (!model) throw new CommandError(unknownModel(catalog, name).message)
+  if (!model) {
+    throw new CommandError(unknownModel(catalog, name, '"sluicegate check --models"').message)
+  }
   const usage = usageOf(args, model)
   const { prices } = model
   const tokens = usage.promptTokens ?? 0

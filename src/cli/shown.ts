@@ -107,7 +107,7 @@ export function statementText({ data }: any): string {
     line('opening', data.opening_usd),
     ...(cell(data.late_usd) === '0' ? [] : [line('late', data.late_usd)]),
     ...bookings,
-    line('usage', `-${cell(data.usage_usd)}`),
+    line('usage', cell(data.usage_usd) === '0' ? '0' : `-${cell(data.usage_usd)}`),
     line('closing', data.closing_usd),
   ]
   const used = (of: any[]) =>

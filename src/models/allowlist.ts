@@ -128,11 +128,11 @@ export function tierRefusal(catalog: Catalog, model: Model): Forbidden {
   )
 }
 
-/** 404 for a name that means no model, or several. */
-export function unknownModel(catalog: Catalog, name: string): NotFound {
+/** 404 for a name that means no model, or several. @param lister what lists the models, for the message */
+export function unknownModel(catalog: Catalog, name: string, lister = 'GET /v1/models'): NotFound {
   const shown = JSON.stringify(name.length > 100 ? `${name.slice(0, 100)}…` : name)
   const { candidates, charged } = catalog.missOf(name)
-  return new NotFound('model_not_found', missing(shown, candidates, charged, catalog, name))
+  return new NotFound('model_not_found', missing(shown, candidates, charged, catalog, name, lister))
 }
 
 /** 404 for a model that its vendor no longer offers. */
@@ -152,6 +152,7 @@ function missing(
   charged: string | undefined,
   catalog: Catalog,
   name: string,
+  lister: string,
 ): string {
   if (charged !== undefined) {
     const plain = JSON.stringify(name.replace(/:free(?=$|:)/, ''))
@@ -161,8 +162,6 @@ function missing(
   if (several.length > 0)
     return `Several models are called ${shown}. Ask for one of ${several.join(', ')}.`
   const suggestion = catalog.suggest(name)
-  const hint = suggestion
-    ? `Did you mean ${JSON.stringify(suggestion)}?`
-    : 'GET /v1/models lists them.'
+  const hint = suggestion ? `Did you mean ${JSON.stringify(suggestion)}?` : `${lister} lists them.`
   return `There is no model ${shown}. ${hint}`
 }

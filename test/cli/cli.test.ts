@@ -169,7 +169,7 @@ describe('init and check', () => {
 
     const check = await call(['check'], { cwd })
     expect(check.out).toMatch(
-      /^\d+ of \d+ models? served\ngateway\.config\.yaml is valid: \d+ models\.\n[^]*mock\/echo +streaming \S/,
+      /^\d+ of \d+ models? served\ngateway\.config\.yaml is valid: \d+ models in all\.\n[^]*mock\/echo +streaming \S/,
     )
     expect(check.out).not.toContain(token)
     expect(check.out).not.toContain('unknown capabilities')
@@ -422,7 +422,24 @@ describe('commands of a running gateway', () => {
     const wrong = await command('credits', 'add', 'acme', 'ten')
     expect(wrong.err).toMatch(/'usd': expected a decimal string/)
     const token = await command('models', '--token', 'not-the-token')
-    expect(token.err).toBe('The admin token is wrong.\n')
+    expect(token.err).toBe(`The gateway at ${t.url} does not know the admin token of --token.\n`)
+    const payment = await command('payments', 'link', 'acme', '25')
+    expect(payment.err).toBe('Customers cannot pay: the configuration has no "payments".\n')
+    const future = await command('usage', '--from', '2999-01-01')
+    expect(future.err).toBe("Invalid 'from': expected a moment that is over.\n")
+    const turned = await command('requests', 'list', '--from', '2h', '--to', '1d')
+    expect(turned.err).toBe("Invalid 'from': expected a moment before 'to'.\n")
+    const price = await call(['models', 'price', 'no/such'], { cwd })
+    expect(price.err).toBe('There is no model "no/such". "sluicegate check --models" lists them.\n')
+    const tables = await call(['import', 'new-api', '--tables', 'none'], { cwd })
+    expect(tables.err).toBe(
+      'none cannot be imported: there is no such folder. Nothing was written.\n',
+    )
+    const host = await call(['models', '--url', '127.0.0.1:8787', '--token', 'x'])
+    expect([host.code, host.err]).toEqual([
+      2,
+      '--url takes an address such as http://127.0.0.1:8787, not "127.0.0.1:8787".\n',
+    ])
   })
 
   it('end with status 1 when the ledger does not add up', async () => {

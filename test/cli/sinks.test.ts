@@ -15,6 +15,6 @@ sinks: [{ use: file, options: { path: events.jsonl } }]
 it('a configuration with sinks is checked to the end', async () => {
   const cwd = await folder({ 'gateway.config.yaml': CONFIG })
   const { code, out } = await run(['check'], { cwd })
-  expect(out).toContain('gateway.config.yaml is valid: 1 model.')
+  expect(out).toContain('gateway.config.yaml is valid: 1 model in all.')
   expect(code).toBe(0)
 })

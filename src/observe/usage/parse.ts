@@ -53,7 +53,7 @@ export function readRange(query: URLSearchParams, now: number): { from: number; 
   const to = last === null ? now : readMoment(last, 'to')
   const from = first === null ? to - USUAL_DAYS * DAY_MS : readMoment(first, 'from')
   if (from < to) return { from, to }
-  throw wrongQuery('from', "a moment before 'to'")
+  throw wrongQuery('from', last === null ? 'a moment that is over' : "a moment before 'to'")
 }
 
 /** The answer adds up days of several zones: those of each account are its own. */

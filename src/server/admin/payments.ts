@@ -1,5 +1,5 @@
 /** Payments of customers, for operators: links, lists, and payments without an order. */
-import { InvalidRequest } from '../../errors/errors.ts'
+import { InvalidRequest, NotPossible } from '../../errors/errors.ts'
 import { checkParameters, readLimit } from '../../errors/query.ts'
 import type { KnownPayment } from '../../payments/orders.ts'
 import { note } from './audit.ts'
@@ -37,6 +37,10 @@ async function createLink(request: AdminRequest): Promise<Answer> {
   const { runtime, id, actor } = request
   const { usd } = read(checkoutBody, await bodyOf(request))
   await accountOf(runtime, id)
+  if (!runtime.paymentProvider) {
+    const message = 'Customers cannot pay: the configuration has no "payments".'
+    throw new NotPossible(message, 'not_available')
+  }
   const { order, url } = await runtime.payments.order({ account: id, usd, by: actor.id })
   const after = { usd: order.usd, reference: order.reference }
   await note(request, { action: 'account.checkout', object: `account:${id}`, after })

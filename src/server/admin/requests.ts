@@ -251,6 +251,8 @@ export function readQuery(query: URLSearchParams): LogQuery {
   const ends = readValues(query, 'end').map(readEnd)
   const after = read('after', readLogId)
   const [from, to] = [read('from', readMoment), read('to', readMoment)]
+  if (from !== undefined && to !== undefined && from >= to)
+    throw wrongQuery('from', "a moment before 'to'")
   const stream = read('stream', readFlag)
   const charged = read('charged', readFlag)
   const keyed = read('keyed', readFlag)

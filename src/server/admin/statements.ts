@@ -56,8 +56,10 @@ const INDEX = 'statements'
 async function showDraft({ runtime, id, query }: AdminRequest): Promise<Answer | Response> {
   checkParameters(query, new Set(['month', 'format']))
   const account = await accountOf(runtime, id)
-  const month = query.get('month') ?? momentIn(zoneIn(runtime, account), Date.now()).slice(0, 7)
+  const present = momentIn(zoneIn(runtime, account), Date.now()).slice(0, 7)
+  const month = query.get('month') ?? present
   if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(month)) throw wrongQuery('month', 'a month such as 2026-10')
+  if (month > present) throw wrongQuery('month', `a month that has begun, up to ${present}`)
   const { statement } = await contentOf(runtime, account, month)
   return statementAnswer(statement, query)
 }

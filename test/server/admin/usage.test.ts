@@ -175,6 +175,8 @@ describe('the statement of an account', () => {
     const { text } = await get('/accounts/acme/statement?format=csv')
     expect(text).toMatch(/^section,name,at,.*\r\nstatement,DRAFT,.*\r\nsum,opening,,,,,,0/)
     expect((await get('/accounts/acme/statement?month=13')).status).toBe(400)
+    const later = await get('/accounts/acme/statement?month=2999-01')
+    expect(later.json.error.message).toMatch(/expected a month that has begun, up to \d{4}-\d\d\.$/)
     expect((await get('/accounts/nobody/statement')).status).toBe(404)
   })
 })
