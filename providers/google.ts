@@ -32,7 +32,7 @@ const members = v.strictObject({
   headers: headersOption,
   /** Names of voices that clients use, and Google's. */
   voices: voicesOption,
-  /** Threshold from which answers are blocked, for all harm categories. By default Google's own. */
+  /** Threshold from which answers are blocked, for all harm categories. The default is Google's own. */
   safety: v.optional(
     v.picklist([
       'OFF',

@@ -30,7 +30,7 @@ const COUNTED: ReadonlySet<string> = new Set([
   'reasoning',
 ])
 
-/** The method `countTokens`; it is free of charge. @param target of answers */
+/** The method `countTokens`; it is free of charge. @param target the target of answers */
 function createCounter(
   host: Host,
   { url, headers, format }: ResponsesTarget,

@@ -12,7 +12,7 @@ import { defineGuard, type Guard } from '../../src/plugin.ts'
 import { CLASSES } from './pii/classes.ts'
 
 const options = v.strictObject({
-  /** Kinds of data to look for. By default all. */
+  /** Kinds of data to look for. The default is all. */
   entities: v.optional(v.pipe(v.array(v.picklist(CLASSES)), v.minLength(1))),
   /**
    * Data that is not secret: an address or number in any spelling, or the end of addresses, such as

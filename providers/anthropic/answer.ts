@@ -220,7 +220,7 @@ class AnswerState implements Step<any, ChatChunk> {
 
   /**
    * Opens the block of a part that came without its beginning: some servers leave it out.
-   * @throws for a part of a call, whose name is not known
+   * @throws UpstreamFailure for a part of a call, whose name is not known
    */
   #unannounced(position: number, { type }: any, emit: Emit): OpenBlock | undefined {
     if (type === 'input_json_delta') throw notAnAnswer(this.#context.fail)
@@ -229,7 +229,7 @@ class AnswerState implements Step<any, ChatChunk> {
     return this.#open.get(position)
   }
 
-  /** @throws for what is no text: in a native answer no later check would find it */
+  /** @throws UpstreamFailure for what is no text: in a native answer no later check would find it */
   #textOf(value: unknown): string {
     if (typeof value === 'string') return value
     if (value === undefined || value === null) return ''

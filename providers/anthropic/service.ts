@@ -73,7 +73,7 @@ const COUNTED = [
   'cache_control',
 ]
 
-/** Has the vendor count the tokens of a request. @param body of the answer that would be asked for */
+/** Has the vendor count the tokens of a request. @param body the body of the answer that would be asked for */
 export async function countTokens(
   body: Readonly<Record<string, unknown>>,
   service: Service,

@@ -269,7 +269,7 @@ function limitCachePoints(lists: readonly Block[][]): void {
 /** What is said of a model that Amazon has no counter for. */
 export const NO_COUNT = 'Amazon does not count tokens for this model.'
 
-/** The request for a count. @param body for Converse */
+/** The request for a count. @param body the body for Converse */
 export function toCounted(body: Readonly<Record<string, unknown>>): object {
   const { messages, system, toolConfig, additionalModelRequestFields } = body
   return { input: { converse: { messages, system, toolConfig, additionalModelRequestFields } } }

@@ -19,7 +19,7 @@ interface ClientOptions {
 export interface Client {
   /**
    * Sends `POST {baseURL}/models/{model}:{verb}`.
-   * @param verb with its query, such as `streamGenerateContent?alt=sse`
+   * @param verb the verb with its query, such as `streamGenerateContent?alt=sse`
    * @throws the failure for an answer with another status than 2xx
    */
   post(model: string, verb: string, body: object, options: PostOptions): Promise<UpstreamResponse>

@@ -28,7 +28,7 @@ type Fail = Host['fail']
 
 /**
  * Builds the conversation.
- * @param words of the gateway, after the instructions of the client
+ * @param words the words of the gateway, after the instructions of the client
  * @throws the failure class `bad_request` for messages that Google cannot take
  */
 export function toConversation(
@@ -208,7 +208,7 @@ class CallResults {
 
   /**
    * Takes a result.
-   * @param path of the message, for the error
+   * @param path the path of the message, for the error
    * @throws the failure class `bad_request` when no such call waits
    */
   answer(message: ChatMessage, path: string): void {

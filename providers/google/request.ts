@@ -9,7 +9,7 @@ import { isForced, nothingToCall } from '../shared/tool-calls.ts'
 
 /** Options that change requests. */
 interface RequestOptions {
-  /** Threshold from which answers are blocked. By default Google's own. */
+  /** Threshold from which answers are blocked. The default is Google's own. */
   readonly safety?: string | undefined
   /** How the model is told to think. By default this follows from its name. */
   readonly thinking?: Thinking | undefined

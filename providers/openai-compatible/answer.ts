@@ -137,7 +137,7 @@ class AnswerState {
 
   /**
    * Reads one payload; undefined when it has no content.
-   * @param member of a choice that has its content
+   * @param member the member of a choice that has its content
    */
   push(payload: any, member: 'delta' | 'message' = 'delta'): ChatChunk | undefined {
     const given: any[] = Array.isArray(payload.choices) ? payload.choices : []

@@ -98,8 +98,8 @@ export class Signatures {
 
 /**
  * Puts reasoning back where it stood. What other vendors gave goes nowhere.
- * @param text of reasoning that the client sent without its entries
- * @param member in which the server gave its last text
+ * @param text the text of reasoning that the client sent without its entries
+ * @param member the member in which the server gave its last text
  */
 export function replayAsGiven(
   out: Record<string, any>,

@@ -16,7 +16,7 @@ interface ContentQuirks {
 /** Content in either form: a text, or a list of parts. */
 export type Content = string | readonly any[] | null | undefined
 
-/** Two contents as one. @param separator between two texts */
+/** Two contents as one. @param separator the separator between two texts */
 export function joinedContent(before: Content, after: Content, separator: string): any {
   if (Array.isArray(before) || Array.isArray(after)) return [...listOf(before), ...listOf(after)]
   return [before, after].filter(Boolean).join(separator)

@@ -41,7 +41,7 @@ export function inbandFailure(fail: Host['fail'], payload: any): Failed | undefi
 
 /**
  * The failure for a problem.
- * @param status of the answer; 0 for an error in a started answer
+ * @param status the status of the answer; 0 for an error in a started answer
  * @param own classes of codes that mean something else here than in {@link BY_CODE}
  */
 export function toFailure(

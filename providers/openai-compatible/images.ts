@@ -198,7 +198,7 @@ const MAX_ANSWER_BYTES = 256 * 1024 * 1024
 
 /** Differences between vendors in image generation. */
 export interface ImageQuirks {
-  /** The `response_format` that asks for bytes; undefined where it must be absent. By default `b64_json`. */
+  /** The `response_format` that asks for bytes; undefined where it must be absent. The default is `b64_json`. */
   readonly bytes?: (model: string) => string | undefined
   /** Models that make one image per request. */
   readonly single?: (model: string) => boolean

@@ -9,11 +9,11 @@ import { THINK_TAGS } from '../shared/think-tags.ts'
 export const deploymentMembers = {
   /** The model writes its reasoning into the answer, in these tags. */
   reasoning: v.optional(v.picklist(THINK_TAGS)),
-  /** Whether reasoning of earlier turns is sent to the model. By default as the vendor expects. */
+  /** Whether reasoning of earlier turns is sent to the model. The default is what the vendor expects. */
   replayReasoning: v.optional(v.boolean()),
   /** Members of the request, in the vendor's names, that this model refuses. */
   omit: v.optional(v.array(v.string())),
-  /** Levels of reasoning effort that the model has; none where the list is empty. By default as its name tells. */
+  /** Levels of reasoning effort that the model has; none where the list is empty. The default follows from its name. */
   effort: v.optional(
     v.pipe(
       v.array(v.picklist(SCALE)),

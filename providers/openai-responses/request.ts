@@ -388,7 +388,7 @@ type InputPart =
 
 /**
  * Converts a part of a message that is not the assistant's.
- * @param path of the part, for the error
+ * @param path the path of the part, for the error
  * @throws the failure class `bad_request` for sound and unknown types
  */
 function toInputPart(part: any, path: string, fail: Host['fail']): InputPart {

@@ -30,8 +30,8 @@ type Chat = NonNullable<Provider['chat']>
 /**
  * A chat method that asks each deployment with one API, whatever a request needs: caches and encrypted reasoning of one
  * are of no use to the other.
- * @param chatTarget for chat completions, and `responsesTarget` for the other API; called for every request
- * @param automatic with `auto` the name of the model decides, and a vendor that refers to the Responses API is believed;
+ * @param chatTarget the target of chat completions, as `responsesTarget` is that of the other API; called for every request
+ * @param automatic whether `auto` lets the name of the model decide, and believes a vendor that refers to the Responses API;
  *   otherwise `auto` means chat completions
  */
 export function createEitherChat<Options extends ApiOptions>(

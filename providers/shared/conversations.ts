@@ -17,7 +17,7 @@ export const RESULTS_ARE_IN = '(The results are in.)'
 
 /**
  * Refuses images, files and sound in a message that may have only texts.
- * @param path of the message, for the error
+ * @param path the path of the message, for the error
  * @throws the failure class `bad_request`
  */
 export function requireTexts(

@@ -113,7 +113,7 @@ class Fetcher {
     this.#fetching = fetching
   }
 
-  /** The part with its file. @param path of the part, for the error */
+  /** The part with its file. @param path the path of the part, for the error */
   async fetched(part: any, path: string): Promise<unknown> {
     const { type, image_url, file } = part
     if (type === 'file') {

@@ -145,7 +145,7 @@ function listOf(value: unknown): readonly any[] {
   return Array.isArray(value) ? value : []
 }
 
-/** Asks for an answer in JSON, for models that take no schema. @param schema without it any object */
+/** Asks for an answer in JSON, for models that take no schema. @param schema absent for any object */
 export function jsonInWords(schema?: unknown): string {
   const words = 'Answer with one JSON object, and nothing else.'
   if (schema === undefined) return words

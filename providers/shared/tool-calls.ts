@@ -54,7 +54,7 @@ export class CallIds {
 
   /**
    * The vendor's id of the call that a tool message answers. Results of functions name the function, not an id.
-   * @param path of the message, for the error
+   * @param path the path of the message, for the error
    * @throws the failure class `bad_request` when no such call waits
    */
   answer({ role, tool_call_id, name }: ChatMessage, path: string, fail: Host['fail']): string {

@@ -46,7 +46,7 @@ export class Directory {
   #closed = false
   /** Position in the changes of other processes. */
   #cursor: string | undefined
-  /** Hears of each change that this process makes. @param key of that account, where it is a key that was changed */
+  /** Hears of each change that this process makes. @param key the key of that account, where it is a key that was changed */
   onChange: (account: string, key?: string) => void = () => {}
 
   constructor(records: Records) {

@@ -91,7 +91,7 @@ export class AnswerCache {
     this.#options.metrics.saved(amount, model)
   }
 
-  /** @param salt of the account; a new one makes all its answers unreadable */
+  /** @param salt the salt of the account; a new one makes all its answers unreadable */
   async keysOf(records: Records, account: string, salt = ''): Promise<AccountKeys> {
     const id = `${account}\0${salt}`
     const known = this.#keys.get(id)

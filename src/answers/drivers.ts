@@ -29,7 +29,7 @@ export function driverIssue({ driver }: StoreSettings): string | undefined {
 }
 
 /**
- * @param directory of the configuration file, for relative paths and packages
+ * @param directory the directory of the configuration file, for relative paths and packages
  * @param mostBytes bound of `lru-cache`
  * @throws Error with the line that installs a missing package
  */

@@ -141,7 +141,7 @@ export function connected(
   }
 }
 
-/** The commands that refuse an object, accept it again and archive it. @param example the object of their examples @param consequence of archiving, after its name */
+/** The commands that refuse an object, accept it again and archive it. @param example the object of their examples @param consequence the consequence of archiving, after its name */
 export function switches(
   of: Kind,
   example: string,
@@ -169,7 +169,7 @@ export function switches(
   return [...turns, archive]
 }
 
-/** Prints a list as CSV, as it comes. @param path with the filters */
+/** Prints a list as CSV, as it comes. @param path the path with the filters */
 async function printCsv(admin: Pick<Admin, 'open'>, path: string): Promise<void> {
   const { once } = (await import('node:events')).default
   const { body } = await admin.open(`${path}${path.includes('?') ? '&' : '?'}format=csv`)

@@ -4,7 +4,7 @@ import { CommandError, type Arguments } from './command.ts'
 
 /**
  * Asks whether something final is to be done.
- * @param question with what it is done to, and its consequence
+ * @param question the question with what it is done to, and its consequence
  * @throws CommandError for another answer than yes
  */
 export async function confirm({ on }: Arguments, question: string): Promise<void> {

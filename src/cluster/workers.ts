@@ -376,7 +376,7 @@ export class Restarts {
 
   /**
    * Counts an end.
-   * @param livedMs since its start. @returns ms to wait before the next start; undefined where it has ended early repeatedly
+   * @param livedMs the milliseconds since its start. @returns ms to wait before the next start; undefined where it has ended early repeatedly
    */
   ended(livedMs: number): number | undefined {
     this.#early = livedMs < EARLY_MS ? this.#early + 1 : 0

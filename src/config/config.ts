@@ -324,7 +324,7 @@ function placeState(
   return [...new Set([...places, ...earlier])].filter((place) => place !== state.path)
 }
 
-/** @param folder of the data. @param directory of the configuration */
+/** @param folder the folder of the data. @param directory the directory of the configuration */
 function placeArchive(
   { archive }: Extract<Config['state'], { archive: unknown }>,
   folder: string,

@@ -44,7 +44,7 @@ export async function readPriceText(path: string, label: string): Promise<string
   }
 }
 
-/** A price list; without models if there is no such file. @param isNeeded as in `readPriceList` @throws ConfigError that lists what is wrong */
+/** A price list; without models if there is no such file. @param isNeeded tells which prices are needed, as in `readPriceList` @throws ConfigError that lists what is wrong */
 export async function readPriceFile(
   path: string,
   label: string,
@@ -56,7 +56,7 @@ export async function readPriceFile(
 
 /**
  * The models of the operator's list and of the package's, by id.
- * @param folder of the operator's list
+ * @param folder the folder of the operator's list
  * @param labelOf names a file in messages
  * @param packaged whether the list of the package is used
  * @param isNeeded the models of that list that are read: it is long, and a start takes few of them

@@ -38,7 +38,7 @@ export const manual = signal<string | undefined>(undefined)
 /** Called before a screen is left; a text is why the reader may want to stay. */
 let reasonToStay: () => string | undefined = noReason
 
-/** Goes to another address of the console. @param options.replace without an entry in the history */
+/** Goes to another address of the console. @param options.replace adds no entry to the history */
 export function go(href: string, { replace = false } = {}): void {
   const url = new URL(href.startsWith('/') ? at(href) : href, location.href)
   if (url.origin !== location.origin) return

@@ -299,7 +299,7 @@ export interface ConfigIssue {
 /** The configuration, or a plugin it names, cannot be used. Thrown at start-up and reload only, never to a client. */
 export class ConfigError extends Error {
   readonly issues: readonly ConfigIssue[]
-  /** @param source the file, as the operator named it @param issues at least one; the message lists them all */
+  /** @param source the file, as the operator named it @param issues one or more; the message lists them all */
   constructor(source: string, issues: readonly ConfigIssue[]) {
     const width = Math.max(...issues.map((issue) => issue.path.length))
     const lines = issues.map((issue) => `  ${issue.path.padEnd(width)}  ${issue.message}`)
@@ -525,7 +525,7 @@ export class UpstreamFailure extends GatewayError {
     return this.#options.connection
   }
 
-  /** The message for a request to something else than a model. @param subject such as `The search engine` */
+  /** The message for a request to something else than a model. @param subject the subject, such as `The search engine` */
   messageOf(subject: string): string {
     return this.message.replace(/^The model provider\b/, subject)
   }

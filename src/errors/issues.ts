@@ -62,7 +62,7 @@ export function secretsIn({ path, value, secrets }: Source): string[] {
   return texts
 }
 
-/** @param path of the value; the same list for all of them, which grows and shrinks */
+/** @param path the path of the value; the same list for all of them, which grows and shrinks */
 function collect(
   path: string[],
   value: unknown,

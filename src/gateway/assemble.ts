@@ -449,7 +449,7 @@ const MOST_IN_MEMORY = 64 * MIB
 const MOST_IN_FOLDER = 1024 * MIB
 
 /**
- * @param directory of the configuration file
+ * @param directory the directory of the configuration file
  * @returns undefined where the configuration has no section `answers`
  * @throws ConfigError for a driver that cannot be used
  */

@@ -233,7 +233,7 @@ export async function loadPayments(
 
 /**
  * The catalog with the options of its deployments, as the plugins' `deploymentOptions` return them.
- * @param plugins by instance name. @throws ConfigError with issues at `models.<id>.deployments.<index>.options`
+ * @param plugins the plugins by instance name. @throws ConfigError with issues at `models.<id>.deployments.<index>.options`
  */
 export async function checkDeployments(
   catalog: Catalog,

@@ -86,7 +86,7 @@ export async function manageableOf(
   return (await manageablePlugins()).find((one) => one.kind === kind && one.name === use)
 }
 
-/** The value of an option. @param name of its field */
+/** The value of an option. @param name the name of its field */
 export function optionOf(options: unknown, name: string): unknown {
   const [first = '', second] = name.split('.')
   const value = isObject(options) ? (options as Options)[first] : undefined

@@ -127,7 +127,7 @@ export function placesOf(code: PluginCode | undefined, directory: string): strin
   return [file, existsSync(code.folder) ? realpathSync(code.folder) : code.folder]
 }
 
-/** The plugin that a module exports. @param path of the setting @throws ConfigError when it cannot be loaded */
+/** The plugin that a module exports. @param path the path of the setting @throws ConfigError when it cannot be loaded */
 export async function importPlugin(url: URL, path: string): Promise<unknown> {
   try {
     const module = (await import(/* @vite-ignore */ url.href)) as { default?: unknown }

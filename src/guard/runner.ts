@@ -88,7 +88,7 @@ export type RuleFilter = (rule: string) => boolean
 
 /**
  * Checks a verdict.
- * @param length of the text it is about
+ * @param length the length of the text it is about
  * @returns the block; undefined for a pass
  * @throws GuardFault `invalid` for another value, `unreadable` when the guard abstains because it cannot read
  */
@@ -125,7 +125,7 @@ export function checkVerdict(
 /**
  * Checks the progress of a guard on a text: `safeOffset` never decreases and is never beyond the pushed text.
  * @param least the previous `safeOffset`
- * @param length of the pushed text
+ * @param length the length of the pushed text
  * @throws GuardFault `invalid`
  */
 export function checkProgress(progress: unknown, least: number, length: number): CheckProgress {
@@ -332,7 +332,7 @@ export class GuardRunner {
 
   /**
    * The block of a verdict, its rule named by its position in the effective policy.
-   * @param length of the text
+   * @param length the length of the text
    * @throws GuardFault for an invalid verdict, see {@link checkVerdict}
    */
   blockIn(verdict: unknown, length: number): BlockVerdict | undefined {

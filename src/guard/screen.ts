@@ -53,7 +53,7 @@ export interface ScreenInit<Part> {
   /** ms that the guards of one origin may make the answer wait in total. */
   readonly stallMs: number
   readonly observer: ScreenObserver
-  /** The parts of a refusal, where anything is enforced. @throws in the error form */
+  /** The parts of a refusal, where anything is enforced. @throws the refusal in the error form */
   readonly refuse: (denial: Denial<Part>) => readonly Part[]
   /** It is called once, when no guard reads on. */
   readonly closed?: (end: ScreenEnd) => void
@@ -706,7 +706,7 @@ export class Screen<Part> implements ChainStep<Part, Part> {
     }
   }
 
-  /** Opens choices in ascending order, as OpenAI's clients expect. @param channel of the part's text, if any */
+  /** Opens choices in ascending order, as OpenAI's clients expect. @param channel the channel of the part's text, if any */
   #emit(choice: Choice<Part>, part: Part, channel?: Channel): void {
     choice.opened = true
     if (channel === 'content') choice.hasText = true

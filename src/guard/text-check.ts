@@ -167,7 +167,7 @@ function streamCheck(runner: GuardRunner, stream: TextStream): TextCheck {
   )
 }
 
-/** @param ask without a text about the end */
+/** @param ask asks about the end where it gets no text */
 function oneByOne(ask: (text?: string) => Promise<TextProgress>): TextCheck {
   let queue = ''
   let ending = false

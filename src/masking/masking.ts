@@ -20,7 +20,7 @@ export type TextForm = 'plain' | 'json'
 
 /**
  * Changes texts that are read as one.
- * @returns as many, in the same order
+ * @returns equally many, in the same order
  */
 export type ChangeTexts = (texts: readonly string[], form: TextForm) => readonly string[]
 

@@ -43,7 +43,7 @@ interface Counted {
 /**
  * Names values. A value has the same number in all calls of an account, unless another one of the call has it.
  * @param numberOf a number for a folded value, from 0 to 2^32 - 1
- * @param texts of the request: a name that one of them has already is no value's
+ * @param texts the texts of the request: a name that one of them has already is no value's
  */
 export function placeholdersOf(
   values: readonly Counted[],

@@ -144,7 +144,7 @@ const KEPT_MOMENTS = 4
 /**
  * The catalog of a validated configuration, without models that are disabled or have no price.
  * @param names how clients may call models
- * @param wildcards by id; those without prices have no further effect
+ * @param wildcards the wildcards by id; those without prices have no further effect
  */
 export function buildCatalog(
   models: Readonly<Record<string, WrittenEntry | ModelEntry>>,
@@ -183,7 +183,7 @@ export class Catalog {
   /** The price list of accounts whose prices it has. */
   readonly #list: AccountPrices | undefined
 
-  /** @param names of the same models, where they are known @param list gives models that a wildcard covers their prices */
+  /** @param names the names of the same models, where they are known @param list gives models that a wildcard covers their prices */
   constructor(models: readonly Model[], naming: Naming, names?: Names, list?: AccountPrices) {
     this.#list = list
     this.#models = models.toSorted((a, b) => (a.id < b.id ? -1 : 1))

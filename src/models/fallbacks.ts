@@ -19,7 +19,7 @@ export function whenOf(failure: FailureClass, failover: boolean): When | undefin
   return failover ? 'down' : undefined
 }
 
-/** The models that may answer in place of one, in the order of asking. @param shared for models without a list of their own */
+/** The models that may answer in place of one, in the order of asking. @param shared the fallbacks of models without a list of their own */
 export function fallbacksOf(
   model: Model,
   catalog: Catalog,

@@ -177,7 +177,7 @@ export class Health {
     }
   }
 
-  /** What the vendor said of the last failure. @param message without secrets and quotations */
+  /** What the vendor said of the last failure. @param message the message without secrets and quotations */
   explained(message: string | undefined): void {
     this.#lastMessage = message
   }
@@ -259,7 +259,7 @@ export class Routing {
     updateAgeOnGet: true,
   })
 
-  /** @param random in [0, 1), as `Math.random` */
+  /** @param random gives numbers in [0, 1), as `Math.random` does */
   constructor(now: () => number = steadyNow, random: () => number = Math.random) {
     this.#now = now
     this.#random = random
@@ -288,7 +288,7 @@ export class Routing {
   }
 
   /**
-   * The deployment that the call tries next. In this order:
+   * The deployment that the call tries next, in this order:
    * 1. the one that answered this conversation or session before, if it accepts calls;
    * 2. of those with the lowest priority number: for a session, the one that a weighted rendezvous hash assigns, which keeps
    *    related requests together without stored state; otherwise the better of two that are drawn by weight;

@@ -132,7 +132,7 @@ export interface OpenDay {
 interface DayOptions<Open extends OpenDay> extends DayNames {
   /** It is absent for one database in memory, whose day and file are ''. */
   readonly folder: string | undefined
-  /** Makes tables and statements. @throws for a database that cannot be continued */
+  /** Makes tables and statements. @throws Error for a database that cannot be continued */
   readonly prepare: (db: DatabaseSync) => Open
   /** Most databases that stay open for writing. */
   readonly most: number

@@ -92,7 +92,7 @@ export class GuardMetrics {
     this.#errors.add(1, guard, kind, onError)
   }
 
-  /** A remote guard has answered. @param seconds since the request */
+  /** A remote guard has answered. @param seconds the seconds since the request */
   asked(guard: string, side: string, seconds: number): void {
     this.#latency.observe(seconds, guard, side)
   }

@@ -79,7 +79,7 @@ export class LiveEvents {
     return performance.now() < this.#untilElsewhere
   }
 
-  /** A console may watch another gateway. @param ms for how long this is known */
+  /** A console may watch another gateway. @param ms how long this is known, in milliseconds */
   watchedElsewhere(ms: number): void {
     this.#untilElsewhere = performance.now() + ms
   }

@@ -17,8 +17,8 @@ export class Mask {
   readonly #byOwner = new Map<object, readonly string[]>()
 
   /**
-   * @param secrets from now on; those with less than 6 characters are not replaced
-   * @param owner of these secrets, which replace its earlier ones; by default the configuration
+   * @param secrets the secrets from now on; those with less than 6 characters are not replaced
+   * @param owner the owner of these secrets, which replace its earlier ones; by default the configuration
    */
   use(secrets: Iterable<string>, owner: object = this): void {
     const forms = [...secrets].flatMap(partsOf).flatMap(formsOf)

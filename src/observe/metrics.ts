@@ -481,7 +481,7 @@ export class Metrics {
     this.#raises.add(1)
   }
 
-  /** The ledger has answered a charge. @param state `deferred`: it is not durable. @param seconds since the charge */
+  /** The ledger has answered a charge. @param state `deferred`: it is not durable. @param seconds the seconds since the charge */
   settled(state: string, seconds: number): void {
     if (state === 'deferred') this.#deferred.add(1)
     else this.#settlements.observe(seconds)
@@ -515,7 +515,7 @@ export class Metrics {
     this.#searches.observe(seconds, engine, outcome)
   }
 
-  /** A plugin has answered after its result was no longer needed. @param instance of the configuration */
+  /** A plugin has answered after its result was no longer needed. @param instance the instance of the configuration */
   answeredLate(instance: string): void {
     this.#late.add(1, instance)
   }

@@ -11,7 +11,7 @@ class MemoryBudget {
   readonly #owners = new Map<BudgetOwner, number>()
   #total = 0
 
-  /** @param limit in bytes */
+  /** @param limit the limit in bytes */
   constructor(limit: number) {
     this.#limit = limit
   }

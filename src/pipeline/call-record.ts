@@ -23,7 +23,7 @@ function isWhole(admission: Partial<Call['admission']> | undefined): boolean {
   return admission?.key !== undefined
 }
 
-/** @param outcome absent while it runs. @param ms since its arrival */
+/** @param outcome absent while it runs. @param ms the milliseconds since its arrival */
 export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): KnownCall {
   const { incoming, answer, marks, made } = call
   const { bill, error, status, decision } = answer

@@ -18,7 +18,7 @@ export interface Incoming {
   /**
    * A body that is no JSON, decoded, in pieces as they arrive; its size and ratio are bounded. An error of `take` ends the
    * reading.
-   * @throws as `json`, with `invalid_multipart` in place of `invalid_json`
+   * @throws InvalidRequest as `json` does, with `invalid_multipart` in place of `invalid_json`
    */
   pieces(limitBytes: number, take: (piece: Buffer) => void): Promise<void>
   /** Gives back the memory that was reserved for the body: nothing needs it any more. Idempotent. */

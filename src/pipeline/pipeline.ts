@@ -158,7 +158,7 @@ export interface Endpoint<In = unknown, Out = unknown, Part = unknown> {
   readonly slowStart?: boolean
   /**
    * Compares what the input needs with what the model can do.
-   * @param catalog for naming models that can
+   * @param catalog the catalog for naming models that can
    * @throws InvalidRequest
    */
   check(input: In, model: Model, catalog: Catalog): void
@@ -267,7 +267,7 @@ export interface WireFormat<In = unknown, Part = unknown> {
   /**
    * The error as a response; its body is also that of an error event.
    * @param call absent where none was made
-   * @param id of the request
+   * @param id the id of the request
    */
   writeError(error: GatewayError, call: Call | undefined, id: string): ErrorResponse
   /** The form of its bodies, for the description of the API; absent where there is none. */
@@ -295,7 +295,7 @@ export interface Admission {
   estimate?: Estimate
   /**
    * Exchanges the hold for that of another model, as far as the limits allow; set by `hold`.
-   * @param share of the figures that is held, from 0 to 1
+   * @param share the share of the figures that is held, from 0 to 1
    * @returns the refusal of the ledger, in which case nothing has changed
    */
   rehold?: (model: Model, share?: number) => Promise<Error | undefined>

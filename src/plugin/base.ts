@@ -286,7 +286,7 @@ export interface Host {
   failure(response: UpstreamResponse, options?: FailureOptions): Promise<Error>
   /**
    * Makes the error that a plugin throws when the vendor fails.
-   * @param message for the client: must not name accounts, keys or hosts. Without one, or with an empty one, the client gets a
+   * @param message the message for the client: must not name accounts, keys or hosts. Without one, or with an empty one, the client gets a
    * sentence of the gateway for the class.
    * @param options `code` and `param` of the client's error; `retryAfterMs`: when the vendor wants to be asked again;
    * `cause`: for the operator's log

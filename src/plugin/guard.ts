@@ -268,7 +268,7 @@ export interface GuardHost extends Host {
   /**
    * Asks a model of the catalog, without policy, guards and limits of the key. The account of the call pays for it as guard
    * usage, unless the operator does.
-   * @param context as the guard received it
+   * @param context the context, as the guard received it
    * @throws an error when the model fails, when the budget of the call for guards is used up, or when a free account would
    * have to pay
    */

@@ -10,7 +10,7 @@ export interface PriceSource {
   readonly licence: string
   /** Whether a file has the form of this list. @param file JSON in which each number is the text of the file */
   matches(file: unknown): boolean
-  /** The models of the list. Anything unexpected in one of them is left out. @param file as in `matches` */
+  /** The models of the list. Anything unexpected in one of them is left out. @param file the file, as in `matches` */
   read(file: unknown): Iterable<PriceRow | SkippedRow>
 }
 

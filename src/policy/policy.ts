@@ -290,7 +290,7 @@ const NESTED = new Map<string, ObjectSchema>([
  * Validates a policy. The first problem in the order of the document is reported; a missing member comes after those that are
  * there. `null` never means absent. Unknown members are errors at any depth, and so are patterns that do not compile; the
  * message then suggests the pattern as a literal.
- * @param path of the policy, for `param`
+ * @param path the path of the policy, for `param`
  * @throws InvalidRequest `invalid_policy`, with the path of the member
  */
 export function readPolicy(value: unknown, path = 'policy'): Policy {

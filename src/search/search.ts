@@ -66,7 +66,7 @@ export interface Grounding<In, Part> {
   searchRequest(input: In, online: boolean): SearchRequest | undefined
   /**
    * Adds the results to the request for the model. Returns a copy.
-   * @param results at least one
+   * @param results one or more
    * @param at time of the search, ms since epoch
    */
   addResults(outbound: any, results: readonly SearchResult[], input: In, at: number): unknown
@@ -96,7 +96,7 @@ export class Search {
   /** Last reported cost of each engine whose cost differs from its price. */
   readonly #reported = new Map<string, Pico>()
 
-  /** @param engines at least one @param fallback name of the default engine; when absent, the first one */
+  /** @param engines one or more @param fallback name of the default engine; when absent, the first one */
   constructor(
     engines: readonly ConfiguredEngine[],
     fallback: string | undefined,

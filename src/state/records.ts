@@ -31,7 +31,7 @@ export interface Records {
   /**
    * Stores a record with another revision, unless it was changed since that revision or is gone. If several processes replace
    * the same revision, one of them succeeds.
-   * @param revision of the stored record; a stored one without it has revision 0
+   * @param revision the revision of the stored record; a stored one without it has revision 0
    * @returns whether this call stored it. @throws TypeError as {@link Records.put}
    */
   replace(
@@ -66,7 +66,7 @@ export interface Records {
   add(index: string, ...ids: readonly string[]): Promise<void>
   /** Takes ids out of an index. */
   drop(index: string, ...ids: readonly string[]): Promise<void>
-  /** Tells the other processes that share the storage that a record has changed. @param key of the record */
+  /** Tells the other processes that share the storage that a record has changed. @param key the key of the record */
   touch(key: string): Promise<void>
   /**
    * Keys that were touched after a cursor, and the next cursor; without a cursor only that. Undefined for a storage that

@@ -83,7 +83,7 @@ export class Sealing {
     return (mode & 0o077) === 0 ? undefined : mode.toString(8)
   }
 
-  /** @param place such as `providers/openai/apiKey`: the value opens only there. @throws NoSecret */
+  /** @param place the place, such as `providers/openai/apiKey`: the value opens only there. @throws NoSecret */
   seal(text: string, place: string): Sealed {
     if (this.#keys.length === 0) {
       if (this.#isShared) throw new NoSecret()

@@ -562,7 +562,7 @@ async function firstNeeded(fixture: GuardFixture, one: GuardCase): Promise<numbe
   return start
 }
 
-/** A text in pieces of one size. @param end from here on in larger ones */
+/** A text in pieces of one size. @param end where pieces begin to be larger */
 function slices(text: string, size: number, end = text.length): string[] {
   const pieces: string[] = []
   for (let at = 0; at < text.length;) {

@@ -42,7 +42,7 @@ export interface PaymentsCase {
   }
 }
 
-/** Signs a body as the provider does. @param options of the plugin, with its secret. @param at seconds since epoch */
+/** Signs a body as the provider does. @param options the options of the plugin, with its secret. @param at seconds since epoch */
 export type SignWebhook = (
   body: string,
   options: Readonly<Record<string, any>>,
@@ -256,7 +256,7 @@ function otherSecret(name: string, value: unknown): unknown {
   return secretsIn(value, name).length > 0 && typeof value === 'string' ? `${value}x` : value
 }
 
-/** @param sent what is sent in place of what was signed. @param age of the signature in seconds */
+/** @param sent what is sent in place of what was signed. @param age the age of the signature in seconds */
 async function deliver(
   fixture: PaymentsFixture,
   signed: string,

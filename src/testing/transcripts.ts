@@ -119,7 +119,7 @@ export async function readTranscripts(folder: string): Promise<Transcript[]> {
 /**
  * Reads a response as `curl --include` prints it: status line, headers, an empty line, body. Interim responses and those of
  * proxies are skipped, headers about the connection dropped.
- * @param path of the file, for messages
+ * @param path the path of the file, for messages
  * @throws ConfigError
  */
 export function parseHttp(bytes: Uint8Array, path: string): RecordedResponse {

@@ -65,7 +65,7 @@ export interface Proxy {
   /** `host:port` */
   readonly name: string
   answered(): void
-  /** @param text for the operator */
+  /** @param text the text for the operator */
   failed(text: string): void
 }
 
@@ -171,7 +171,7 @@ export class Egress {
 
   /**
    * The ways that the login of a provider has taken, where nothing else was asked for yet.
-   * @param address of the provider, which may have named its models
+   * @param address the address of the provider, which may have named its models
    */
   loginWays(instance: string, address: string | null = null): InstanceWay[] {
     const own = address === null ? undefined : URL.parse(address)?.origin

@@ -31,7 +31,7 @@ type SystemError = Error & { readonly code?: unknown }
 
 /**
  * The failure that an error of a connection stands for. One of the proxy is no fault of the deployment, and is reported to it.
- * @param url of the request; absent after the head of the answer
+ * @param url the URL of the request; absent after the head of the answer
  */
 export function toFailure(
   error: SystemError,

@@ -23,7 +23,10 @@ const CITATIONS = [
 
 /** What makes a sentence of words that begin with a preposition. */
 const CLAUSE =
-  /[,;]|\b(?:is|are|was|were|has|have|had|may|must|can|would|will|comes?|stays?|takes?|gives?|goes)\b/
+  /[,;]|\b(?:is|are|was|were|has|have|had|may|must|can|would|will|comes?|stays?|takes?|gives?|goes|follows?|pass|passes|counts?|costs?|wins?|ends?|sees?|finds?|changes?|use|uses|holds?|means?|stands?|answers?|refuses?|keeps?|begins?|reads?|asks?)\b/
+
+/** Words of a sentence that is looked at for a verb, wherever it stands. */
+const SHORT = 7
 
 const anyOf = (words: string) => `(?:${words.replaceAll(' ', '|')})`
 const PREPOSITIONS = anyOf(
@@ -36,8 +39,22 @@ const LINKS = anyOf(
   'a an as at because by every for from if in inside no of on once only to until when where while with without',
 )
 const PREPOSITION = new RegExp(`^(?:\\*\\s*)?${PREPOSITIONS}\\s`, 'i')
+/** The beginning of what a tag says, which is a noun phrase or a sentence too; `as` may refer to another declaration. */
+const TAGGED = new RegExp(
+  `@(?:param [\\w.]+|returns|throws) (?!as \\{@link)${PREPOSITIONS}\\s`,
+  'i',
+)
 /** The beginning of a doc comment that is neither a sentence nor a noun phrase. */
 const FRAGMENT = new RegExp(`^\\*\\s*(?:${PREPOSITIONS}|${STATES} ${LINKS})\\s`, 'i')
+
+/** The first part of a comment, and the short sentences below it, which may lack a verb. */
+const partsOf = (text: string) => {
+  const sentences = text.split(/(?<=[.!?])\s+/).slice(1)
+  return [
+    text.split(/[.:](?:\s|$)/)[0]!,
+    ...sentences.filter((one) => one.split(' ').length <= SHORT),
+  ]
+}
 
 const PATH = /(?<![\w/.:-])((?:\.{0,2}\/)?[\w.-]+(?:\/[\w.-]+)*\.md(?:#[\w-]+)?)/g
 
@@ -81,15 +98,15 @@ describe('comments', () => {
   it.each(FOLDERS)('are sentences or noun phrases: %s', (folder) => {
     const found = comments
       .filter(({ path }) => path.startsWith(`${folder}/`))
-      .map((comment) => ({ ...comment, first: comment.text.split(/[.:](?:\s|$)/)[0]! }))
-      .filter(({ first }) => PREPOSITION.test(first) && !CLAUSE.test(first))
+      .filter(({ text }) => partsOf(text).some((one) => PREPOSITION.test(one) && !CLAUSE.test(one)))
       .map(({ path, line, text }) => `${path}:${line}: ${text}`)
     expect(found).toEqual([])
   })
 
   it.each(FOLDERS)('for readers of a declaration begin with no fragment: %s', (folder) => {
     const found = comments
-      .filter(({ path, text }) => path.startsWith(`${folder}/`) && FRAGMENT.test(text))
+      .filter(({ path }) => path.startsWith(`${folder}/`))
+      .filter(({ text }) => FRAGMENT.test(text) || (text.startsWith('*') && TAGGED.test(text)))
       .map(({ path, line, text }) => `${path}:${line}: ${text}`)
     expect(found).toEqual([])
   })

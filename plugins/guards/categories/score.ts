@@ -732,7 +732,7 @@ export class Scorer {
 
   /**
    * Adds a sentence.
-   * @param reading from {@link begin}, updated
+   * @param reading the reading from {@link begin}, updated
    * @param wanted categories to look for
    * @returns the category with the highest score, if it reaches the threshold
    */

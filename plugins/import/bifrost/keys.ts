@@ -180,7 +180,7 @@ class KeyDraft {
     else this.#lock('provider_configs', 'none of its models is there')
   }
 
-  /** @param part of the key, where it is not the whole */
+  /** @param part the part of the key, where it is not the whole */
   #cap(budgets: readonly unknown[], part?: string): void {
     for (const budget of budgets.map(rawOf)) {
       const limit = textOf(budget.max_limit)

@@ -245,7 +245,7 @@ export class Models {
     return draft
   }
 
-  /** An id that no other model has. @param name by which clients ask for it */
+  /** An id that no other model has. @param name the name by which clients ask for it */
   #free(wished: string, name: string): string {
     const clean = wished.replaceAll(/[\s\p{Cc}]+/gu, '-')
     const isTaken = (id: string) => this.#drafts.has(id) || (id !== name && this.#reserved.has(id))

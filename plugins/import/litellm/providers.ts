@@ -214,7 +214,7 @@ export class Instances {
 
 /**
  * The address of a server of the operator's own. LiteLLM adds the version to that of Ollama, and has one for llamafile.
- * @param given without it the table of vendors has one, or a variable
+ * @param given absent where the table of vendors has one, or a variable
  */
 function withPath(
   { name, local, address, baseURL }: NonNullable<Target['line']>,

@@ -43,7 +43,7 @@ const RESPONSES = 'responses/'
 
 /**
  * The vendor of a model and its name there.
- * @param name such as `groq/llama-3.3-70b`
+ * @param name the name, such as `groq/llama-3.3-70b`
  * @param provider `custom_llm_provider`, which takes the place of a prefix
  * @param base the address to ask
  * @returns a text that says why there is none

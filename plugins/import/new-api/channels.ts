@@ -59,7 +59,7 @@ export class Channels {
     this.#say = say
   }
 
-  /** @param number of the row, from 1 */
+  /** @param number the number of the row, from 1 */
   add(row: MigrationRow, number: number): void {
     const where = `channels row ${number}`
     if (numberOf(row.status) !== ENABLED) {

@@ -19,7 +19,7 @@ export class Ratios {
   readonly #caches: Raw
   readonly #calls: Raw
 
-  /** @param rows of the table of options: names and values */
+  /** @param rows the rows of the table of options: names and values */
   constructor(rows: readonly MigrationRow[]) {
     this.#options = new Map(
       rows.map((row) => [textOf(row.key) ?? '', textOf(row.value) ?? ''] as const),

@@ -61,7 +61,7 @@ export class Login<T extends object> {
 
   /**
    * Valid credentials: the same object until they are renewed.
-   * @param signal of the request that needs them; the renewal goes on for others
+   * @param signal the signal of the request that needs them; the renewal goes on for others
    * @throws the failure class `upstream_auth`; the reason of the signal
    */
   async credentials(signal: AbortSignal): Promise<T> {

@@ -9,7 +9,7 @@ export interface LoginRequests {
   readonly signal: AbortSignal
   /**
    * Sends a request.
-   * @param source of the credentials, for messages
+   * @param source the source of the credentials, for messages
    * @throws LoginFailure when no answer comes, and for another status than 2xx
    */
   ask(source: string, request: LoginRequest): Promise<LoginAnswer>
@@ -46,7 +46,7 @@ export class LoginFailure extends Error {
   /** How far the clock of the service that refused is ahead, in ms. */
   readonly aheadMs: number | undefined
 
-  /** @param source of the credentials */
+  /** @param source the source of the credentials */
   constructor(source: string, reason: string, aheadMs?: number) {
     super(`${source}: ${reason}`)
     this.name = 'LoginFailure'

@@ -160,7 +160,7 @@ const booking = v.strictObject({
   ),
 })
 
-/** @param note of a correction and a refund it is their reason */
+/** @param note kept with the booking; that of a correction or a refund is its reason */
 function bookingLine<Kind extends BookingKind, Note extends v.GenericSchema>(
   kind: Kind,
   amount: typeof correction | typeof sum,

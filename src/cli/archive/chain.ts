@@ -20,7 +20,7 @@ interface Seal {
   readonly chain: string
 }
 
-/** @param seals of the ledger that was exported. @throws CommandError for a file that is no export */
+/** @param seals the seals of the ledger that was exported. @throws CommandError for a file that is no export */
 export async function checkExport(file: string, seals: readonly Seal[]) {
   const bySeal = placesIn(seals)
   const placesOf = (account: string) => bySeal.get(account) ?? []

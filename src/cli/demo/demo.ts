@@ -44,7 +44,7 @@ export interface Demo extends DemoState {
   report(showKey: boolean): SeedReport
   /**
    * Writes the month, and asks a model every two seconds.
-   * @param url of the gateway.
+   * @param url the URL of the gateway.
    * @returns a function that ends both, and resolves when nothing is written any more
    */
   begin(gateway: Gateway, url: string): () => Promise<void>
@@ -239,7 +239,7 @@ interface Month {
   readonly calls: readonly DemoCall[]
 }
 
-/** Makes the files of the days: the request log takes rows only for days with a file. @param folder of the log */
+/** Makes the files of the days: the request log takes rows only for days with a file. @param folder the folder of the log */
 async function makeDays(folder: string | undefined, now: number): Promise<void> {
   if (folder === undefined) return
   await mkdir(folder, { recursive: true, mode: 0o700 })

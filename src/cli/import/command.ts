@@ -187,7 +187,7 @@ interface FetchedPrices {
 /**
  * Reads a list and takes what the models lack.
  * @param from `fetch`, or what `models import --from` takes
- * @param folder of the configuration
+ * @param folder the folder of the configuration
  * @param wanted ids in price lists
  * @throws CommandError
  */

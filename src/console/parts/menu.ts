@@ -4,7 +4,7 @@ import { perform, type Act } from '../acts.ts'
 import { html } from '../html.ts'
 import { Button } from './button.ts'
 
-/** @param name of the thing, for those who hear it */
+/** @param name the name of the thing, for those who hear it */
 export function RowMenu({
   name,
   acts,

@@ -143,7 +143,7 @@ function hiddenOf<Row>(name: string, columns: readonly Column<Row>[]): readonly 
   return preferences.value.hidden[name] ?? rare
 }
 
-/** How many there are, how far a search came, and a button for the rest of the list. @param noun such as `key` */
+/** How many there are, how far a search came, and a button for the rest of the list. @param noun the noun, such as `key` */
 export function ListEnd({
   list: { next, total, searchedTo, loadingMore, more },
   noun,

@@ -11,7 +11,7 @@ import type { PlayToken } from '../../server/admin/resources/session.ts'
 /** A token that ends within this time is renewed before a call. */
 const MARGIN_MS = 60_000
 
-/** @param path of the key. @param account the account that pays. @param onEnded called when a call has ended */
+/** @param path the path of the key. @param account the account that pays. @param onEnded called when a call has ended */
 export function HolderPlay({
   path,
   account,

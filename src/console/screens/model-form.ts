@@ -53,7 +53,7 @@ const TOKEN_PRICES = [
   ['input_cache_read', 'cached prompt'],
 ] as const
 
-/** @param name of the model; one that is set up already is changed */
+/** @param name the name of the model; one that is set up already is changed */
 export function ModelForm({
   name,
   onClose,

@@ -52,7 +52,7 @@ function readAs(kind: Field['kind'], text: string): unknown {
   return kind === 'list' ? text.split(',').map((one) => one.trim()) : text
 }
 
-/** The same options with a variable in place of each secret, to be shown. @param name of the entry */
+/** The same options with a variable in place of each secret, to be shown. @param name the name of the entry */
 export function shownOptions(
   plugin: Pick<PluginAnswer, 'fields'>,
   given: Readonly<Record<string, string>>,

@@ -112,7 +112,7 @@ export function isDone(part: TranscriptPart): part is DonePart {
   return part.type === 'done'
 }
 
-/** @param index of the segment, from 0 */
+/** @param index the index of the segment, from 0 */
 function segmentId(index: number): string {
   return `seg_${String(index + 1).padStart(3, '0')}`
 }

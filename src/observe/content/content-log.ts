@@ -60,7 +60,7 @@ export class ContentLog {
     thread.post({ content })
   }
 
-  /** The contents of a call. @param id of the request. @throws Unavailable when they cannot be read */
+  /** The contents of a call. @param id the id of the request. @throws Unavailable when they cannot be read */
   async find(id: string): Promise<CallContent | undefined> {
     return this.hasAny ? this.#options.thread.ask({ content: id }) : undefined
   }
@@ -168,7 +168,7 @@ export class ContentFiles {
     }
   }
 
-  /** The contents of a call; undefined where none are kept. @param id of the request */
+  /** The contents of a call; undefined where none are kept. @param id the id of the request */
   find(id: string): CallContent | undefined {
     for (const file of this.#days.filesOf(this.#days.dayOf(timeOf(bare(id))))) {
       const row = this.#days.reading(file, (db) =>

@@ -35,7 +35,7 @@ interface Kept {
   readonly cut: boolean
 }
 
-/** A value without files, credentials and functions. @param value of a parsed request, so its depth is bounded */
+/** A value without files, credentials and functions. @param value the value of a parsed request, so its depth is bounded */
 export function keptOf(value: unknown): Kept {
   const copier = new Copier()
   const json = JSON.stringify(copier.copy(value, '')) ?? 'null'

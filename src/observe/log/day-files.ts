@@ -208,7 +208,7 @@ export class DayFiles implements LogStore {
     this.#days = new DayDatabases({ ...names, folder, prepare, most: OPEN_FILES, now })
   }
 
-  /** Stores calls, in one transaction per day. Never throws. @param lines of `lineOf`, separated by line feeds */
+  /** Stores calls, in one transaction per day. Never throws. @param lines the lines of `lineOf`, separated by line feeds */
   store(lines: string): Stored {
     const calls = lines.split('\n').map((line) => ({ line, call: callIn(line) }))
     const dropped: Partial<Record<Dropped, number>> = {}

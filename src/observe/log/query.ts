@@ -159,7 +159,7 @@ export interface Stored {
 }
 
 export interface LogStore {
-  /** Stores calls. Never throws or rejects. @param lines of `lineOf`, separated by line feeds */
+  /** Stores calls. Never throws or rejects. @param lines the lines of `lineOf`, separated by line feeds */
   store(lines: string): Stored | Promise<Stored>
   /** One page of calls, newest first. */
   list(query: LogQuery): LogPage | Promise<LogPage>

@@ -179,7 +179,7 @@ export class RequestLog {
     return this.#ask({ list: query })
   }
 
-  /** A call. @param id of the request. @throws Unavailable when the log cannot be read */
+  /** A call. @param id the id of the request. @throws Unavailable when the log cannot be read */
   find(id: string): Promise<KnownCall | undefined> {
     this.flush()
     return this.#ask({ find: id.replace(/^req_/, '') })

@@ -106,7 +106,7 @@ export class Sinks {
     }
   }
 
-  /** Queues ended calls. @param lines of the request log */
+  /** Queues ended calls. @param lines the lines of the request log */
   calls(lines: string): void {
     this.#send({ calls: lines }, { event: 'call.ended', lines, characters: lines.length })
   }

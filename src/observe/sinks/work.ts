@@ -35,7 +35,7 @@ interface WorkOptions {
   /** Never rejects. */
   readonly open: () => Promise<OpenSinks>
   readonly report: (report: SinkReport) => void
-  /** The code of a sink is about to run. @param index in the configuration */
+  /** The code of a sink is about to run. @param index the index in the configuration */
   readonly entering: (index: number) => void
 }
 

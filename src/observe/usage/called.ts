@@ -175,7 +175,7 @@ export class SharedCalls {
     this.#tables = tables
   }
 
-  /** Queues ended calls of this gateway. @param lines of the calls */
+  /** Queues ended calls of this gateway. @param lines the lines of the calls */
   add(lines: string): void {
     if (this.#waiting + lines.length > MOST_WAITING) return
     this.#waiting += lines.length

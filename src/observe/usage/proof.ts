@@ -74,7 +74,7 @@ export class Proof {
     return { accounts: accounts.size, rows, faults }
   }
 
-  /** The chains of accounts with rows in a month, or later. @param month as in `unitOf` */
+  /** The chains of accounts with rows in a month, or later. @param month the month, as in `unitOf` */
   chains(month: number): readonly (readonly [account: string, point: ChainPoint])[] {
     const select = 'SELECT account, n, chain FROM progress WHERE month >= ? AND n > 0'
     return this.#options.db

@@ -578,7 +578,7 @@ export function ranked(
 
 /**
  * Sums without some of their cells, by span. A quantity of which nothing is left counts as not reported.
- * @param sums of all groups. @param cells of some of them
+ * @param sums the sums of all groups. @param cells the cells of some of them
  */
 function restOf(sums: readonly SpanSums[], cells: readonly SpanSums[]): readonly UsageCell[] {
   const bySpan = Map.groupBy(cells, ({ start }) => start)

@@ -121,7 +121,7 @@ export class SettledTables {
     return credit
   }
 
-  /** @param promotional how it has moved what is left of promotional credit. @param balance after it */
+  /** @param promotional how it has moved what is left of promotional credit. @param balance the balance after it */
   #addBooking(account: string, row: ReadRow, promotional: Pico, balance: Pico): void {
     const { seq, kind, request, at, cost, note = null, actor = null, booking } = row
     const rest = [note, actor, booking?.expiresAt ?? null, booking ? JSON.stringify(booking) : null]
@@ -251,7 +251,7 @@ export function wholeOf({ billions, rest }: Halves): Pico {
 /** The usage of a row without one. */
 const NOT_KNOWN: Partial<UsageRow> = {}
 
-/** Adds the call of a row. @param calls by what distinguishes them. @param promotional part of its cost */
+/** Adds the call of a row. @param calls the calls by what distinguishes them. @param promotional part of its cost */
 function addCall(
   calls: Map<string, SettledCalls>,
   account: string,

@@ -65,7 +65,7 @@ export function usageTable(
   }
 }
 
-/** The first moment of a date with the offset of its zone; that of an hour in UTC. @param at of a date, its moment in UTC */
+/** The first moment of a date with the offset of its zone; that of an hour in UTC. @param at a moment, which stands for its date in UTC */
 function startText({ rollup }: UsageQuery, zone: string, at: number): string {
   if (rollup === 'hour' || zone === 'UTC' || zone === MIXED) return second(at)
   return momentIn(zone, firstMoment(zone, new Date(at).toISOString().slice(0, 10)))
@@ -106,7 +106,7 @@ function groupView({ group }: UsageQuery, cell: UsageCell): Record<string, strin
   return Object.fromEntries(group.map((name, i) => [name, cell.group[i] || null]))
 }
 
-/** Sums as JSON. @param settled whether sums of the ledger are in them. @param withMargin as in {@link usageBody} */
+/** Sums as JSON. @param settled whether sums of the ledger are in them. @param withMargin whether margins are shown, as in {@link usageBody} */
 export function sumsView(sums: UsageSums, settled: boolean, withMargin = false): UsageTotals {
   const { calls, cost, quantities, estimated, knownCalls } = sums
   const usd = (amount: Pico) => (settled ? usdJson(amount) : null)

@@ -433,7 +433,7 @@ class CallGuard implements ResultFilter {
     return [screen]
   }
 
-  /** @param verdict of guards that still look at the input */
+  /** @param verdict the verdict of guards that still look at the input */
   #awaited(verdict: Promise<Stop>): ChainStep {
     return new InputVerdictStep(verdict.then((stop) => stop && this.#refusal(stop)))
   }

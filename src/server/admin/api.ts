@@ -66,7 +66,7 @@ function statusView(gateway: Gateway): Status {
 
 /**
  * The app that is mounted at `/admin`. It throws GatewayErrors, which the app around it turns into bodies.
- * @param begin called for every request, before its token is checked. @param version of the console served now
+ * @param begin called for every request, before its token is checked. @param version the version of the console served now
  */
 export function adminApp(
   gateway: Gateway,

@@ -155,7 +155,7 @@ interface Changing<Item extends RevisionChanged['current']> {
 /**
  * Changes an object if it has the revision of `If-Match`, records the change, and answers with the object and the members that differ. If it was changed
  * meanwhile, the answer is 412 with the present object.
- * @param action such as `rotate`
+ * @param action the action, such as `rotate`
  * @param change returns the object after the change, and further members of the answer
  * @param done members of the entry beside the settings of the object
  */

@@ -9,7 +9,7 @@ const FORMULA = /^[=+\-@\t\r]/
 /**
  * An answer with objects as CSV. A nested member has a column `outer.inner`; a list or an object in a column is JSON. Amounts
  * are written with all their decimals.
- * @param name of the file, without its ending, such as `usage-2026-11-01-2026-12-01`
+ * @param name the name of the file, without its ending, such as `usage-2026-11-01-2026-12-01`
  */
 export function csvResponse(
   name: string,

@@ -309,7 +309,7 @@ function byClass(failures: readonly FailureSum[]): Readonly<Record<string, numbe
   return Object.fromEntries(Object.entries(sums).toSorted(([, one], [, other]) => other - one))
 }
 
-/** A model with its deployments and their health. @param model of the present catalog */
+/** A model with its deployments and their health. @param model the model of the present catalog */
 function modelView(model: Model, routing: Routing) {
   const [change] = model.priceChanges
   return {

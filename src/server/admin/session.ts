@@ -50,7 +50,7 @@ export async function signInLink(
 
 /**
  * Adds the routes of sessions. They stand beside the table of routes, because a request to sign in has no role yet.
- * @param version of the console served now
+ * @param version the version of the console served now
  */
 export function addSessionRoutes(
   app: H3,

@@ -114,7 +114,7 @@ function stateOf({ archivedAt, disabled }: Team) {
   return archivedAt !== undefined ? 'archived' : disabled ? 'disabled' : 'active'
 }
 
-/** @param keys of its account */
+/** @param keys the keys of its account */
 async function rowOf(
   { ledger, config }: Runtime,
   team: Team,

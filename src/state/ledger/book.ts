@@ -299,7 +299,7 @@ export class AccountBook {
     }
   }
 
-  /** Counts a call in the counters that its hold has named. @param counted of its hold */
+  /** Counts a call in the counters that its hold has named. @param counted the counters that its hold has named */
   count(lease: Pick<Lease, 'key' | 'team'>, counted: string | undefined, counts: Counts): void {
     for (const { of, id, window } of countersIn(counted)) {
       const counter = this.#counter(this.#ownerOf(of, lease), id)

@@ -29,7 +29,7 @@ export function endsFreeTier({ kind, unlock }: Pick<Booking, 'kind' | 'unlock'>)
   return kind === 'top-up' || unlock === true
 }
 
-/** The body of a booking's row as JSON; null where there is nothing to say. @param blocks after it, where it has changed them */
+/** The body of a booking's row as JSON; null where there is nothing to say. @param blocks the blocks after it, where it has changed them */
 export function bookingBody(
   { note, expiresAt, unlock, takesFrom, facts }: Booking,
   blocks?: readonly BlockText[],

@@ -47,7 +47,7 @@ export class ChainCheck {
   #agreed: NotedPoint
   #fault: ChainFault | undefined
 
-  /** @param base the place of the first row. @param places in any order; those before the base are not compared */
+  /** @param base the place of the first row. @param places the places in any order; those before the base are not compared */
   constructor(account: string, base: ChainPoint, places: readonly NotedPoint[]) {
     this.#account = account
     this.#now = base

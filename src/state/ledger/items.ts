@@ -77,7 +77,7 @@ export function toLine(line: object): string {
 /**
  * An account's totals and rows in the order of an export: a total comes before the rows of its day and of later days, and
  * rows keep their order. No sum then goes beyond its historical extremes during an import.
- * @param totals by day. @param rows oldest first
+ * @param totals the totals by day. @param rows oldest first
  */
 export async function* inOrder(
   totals: Iterable<TotalItem> | AsyncIterable<TotalItem>,

@@ -187,7 +187,7 @@ export function waitsAt(standing: Standing, { share, most }: Exposure): HeldBy |
   return ceilings + ceiling > left + more ? 'cap_ceilings' : undefined
 }
 
-/** The limit whose window ends last: nothing of its kind refuses after it. Of equal ones the first. */
+/** The limit whose window ends last: nothing of its kind refuses after it. Where several end then, it is the first. */
 export function lastOf(standings: readonly Standing[]): Standing | undefined {
   let last: Standing | undefined
   for (const one of standings) if (!last || one.end > last.end) last = one

@@ -519,7 +519,7 @@ export interface RowItem extends Omit<LedgerRow, 'seq'> {
   readonly unfolded?: true
 }
 
-/** Takes rows away for good before they are folded. @param month `YYYY-MM`. @param lines of an export */
+/** Takes rows away for good before they are folded. @param month `YYYY-MM`. @param lines the lines of an export */
 export type TakeRows = (month: string, lines: readonly string[]) => Promise<void>
 
 export interface Imported {

@@ -21,7 +21,7 @@ const HEADS: Readonly<Record<Unit, string>> = {
   concurrent: 'concurrency',
 }
 
-/** The name of a limit without its owner. @param digits of its models; empty for all */
+/** The name of a limit without its owner. @param digits the digits of its models; empty for all */
 export function nameOf({ unit, window }: LimitKind, digits: string): string {
   const isRate = unit === 'requests' && window === 'minute'
   const parts = isRate ? ['rpm'] : [HEADS[unit], ...(window ? [window] : [])]

@@ -39,7 +39,7 @@ export function firstKept(now: number): readonly [day: string, month: string] {
   return [dayOf(now - KEPT_BEFORE * DAY_MS), windowOf('month', dayOf(month))]
 }
 
-/** The sums without spend of windows that are not kept. @param sums by names of {@link spendName}, which end with the window */
+/** The sums without spend of windows that are not kept. @param sums the sums by names of {@link spendName}, which end with the window */
 export function withoutDropped(
   sums: ReadonlyMap<string, Pico>,
   [day, month]: readonly [day: string, month: string],
@@ -55,7 +55,7 @@ export function addTo(sums: Map<string, Pico>, name: string, amount: Pico): void
   sums.set(name, (sums.get(name) ?? 0n) + amount)
 }
 
-/** Adds the cost of a row. @param row with the charged `day`, if there is one */
+/** Adds the cost of a row. @param row the row with the charged `day`, if there is one */
 export function addCost(sums: Map<string, Pico>, { kind, key, team, day, cost }: Costing): void {
   addTo(sums, 'balance', -cost)
   if (kind === 'top-up') addTo(sums, 'paid in', -cost)
@@ -94,7 +94,7 @@ export function compareSums(
   })
 }
 
-/** Adds an amount to the three windows of a day, for each owner. @param prefix of the sums' names */
+/** Adds an amount to the three windows of a day, for each owner. @param prefix the prefix of the sums' names */
 function addSpend(
   sums: Map<string, Pico>,
   owners: readonly string[],

@@ -114,7 +114,7 @@ export function currentWindow(
 
 /**
  * When the present window ends, ms since epoch, by the present time of the zone: to compare windows.
- * @param name of a span
+ * @param name the name of a span
  */
 export function roughEnd(
   window: Window | undefined,
@@ -139,7 +139,7 @@ function mondayOf(days: number): number {
   return days - ((((days + 3) % 7) + 7) % 7)
 }
 
-/** First and last moment of a window, ms since epoch. @param firstMoment of a local date, `YYYY-MM-DD` */
+/** First and last moment of a window, ms since epoch. @param firstMoment the first moment of a local date, `YYYY-MM-DD` */
 export function boundsOf(
   window: Window | undefined,
   name: string,

@@ -26,7 +26,7 @@ export class Memory {
   #isWritten = true
   #writtenAt = -Infinity
 
-  /** @param path of its file, which may be missing */
+  /** @param path the path of its file, which may be missing */
   constructor(path: string, log: Log) {
     this.#path = path
     this.#log = log

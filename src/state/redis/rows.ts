@@ -83,7 +83,7 @@ export async function readRow(
   return entry && toRow(...entry)
 }
 
-/** Reads a snapshot in one transaction. @param prefix of the account's keys */
+/** Reads a snapshot in one transaction. @param prefix the prefix of the account's keys */
 export async function snapshotOf(client: Redis | Cluster, prefix: string): Promise<Snapshot> {
   const results = await client
     .multi()
@@ -115,7 +115,7 @@ export async function accountsIn(connection: RedisConnection): Promise<string[]>
   return [...accounts].sort()
 }
 
-/** Where the rows begin that are not folded. @param fields of the hash of folded rows: see {@link Snapshot} */
+/** Where the rows begin that are not folded. @param fields the fields of the hash of folded rows: see {@link Snapshot} */
 export function baseIn(
   account: string,
   { base, folded, chain }: { readonly [name: string]: string | null | undefined },

@@ -501,7 +501,7 @@ local function referenceOf(kind, reference)
   return kind .. ':' .. reference
 end
 
--- @param paidIn '1' where it was paid. @param unlocks '1' where it ends the free tier. @param blocks after it, where it changes them
+-- @param paidIn '1' where it was paid. @param unlocks '1' where it ends the free tier. @param blocks the blocks after it, where it changes them
 local function bookAmount(kind, cost, paidIn, unlocks, blocks)
   local usd, pico = split(negated(cost))
   add('bal', usd, pico)

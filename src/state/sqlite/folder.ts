@@ -221,7 +221,7 @@ function inodeOf(file: string): string | undefined {
   return stats && `${stats.dev}:${stats.ino}`
 }
 
-/** @param inode of the open file */
+/** @param inode the inode of the open file */
 function lossOf(file: string, inode: string | undefined): Loss | undefined {
   const now = inodeOf(file)
   if (now === undefined) return { what: 'moved', reason: `${file} was removed` }
@@ -299,7 +299,7 @@ function unreadableOwner(file: string, cause: unknown): CannotOpen {
   )
 }
 
-/** @param type of statfs(2). @returns a warning for a file system that hides its disk. @throws CannotOpen for a network one */
+/** @param type the type of statfs(2). @returns a warning for a file system that hides its disk. @throws CannotOpen for a network one */
 export function judgeFileSystem(path: string, type: number): string | undefined {
   // The types have 32 bits; some systems extend their sign.
   const number = type >>> 0
@@ -450,7 +450,7 @@ export class Reserve {
   #used = false
   #making: Promise<void> | undefined
 
-  /** @param path of the file, in an existing folder */
+  /** @param path the path of the file, in an existing folder */
   constructor(path: string) {
     this.#path = path
     this.#isThere = statSync(path, { throwIfNoEntry: false })?.size === BYTES

@@ -54,7 +54,7 @@ const BUSY_TIMEOUT_MS = 2000
 
 /**
  * Opens the file of a ledger that is in use.
- * @param inode of the file that the ledger has open. @throws Error when another file is in its place
+ * @param inode the inode of the file that the ledger has open. @throws Error when another file is in its place
  */
 export function openReader(file: string, inode: number): LedgerReader {
   const db = openBeside(file, inode)
@@ -151,7 +151,7 @@ function atOnce<Result>(db: DatabaseSync, read: () => Result): Result {
   }
 }
 
-/** @param row of the account, if it has one */
+/** @param row the row of the account, if it has one */
 function baseOf(account: string, row: unknown): ChainBase {
   const { base = 0n, n = 0n, chain } = (row ?? {}) as { base?: bigint; n?: bigint; chain?: string }
   return { seq: Number(base), n: Number(n), chain: chain ?? beginChain(account).chain }
@@ -268,7 +268,7 @@ export class History {
     }
   }
 
-  /** @param from the first account to look at. @param before with `now` in ms since epoch, see {@link foldBounds} */
+  /** @param from the first account to look at. @param before ms since epoch, as `now`, see {@link foldBounds} */
   foldable(from: string, before: number, now: number): Foldable {
     const bounds = foldBounds(new Date(before), now)
     return this.first(from, ({ kind, at, day }) =>

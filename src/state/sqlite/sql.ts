@@ -347,7 +347,7 @@ export function countersOf({ counters }: Pick<Sql, 'counters'>, account: string)
   })
 }
 
-/** Adds the sum of a row that exists already: picodollars carry into dollars. @param prefix of the names of both columns */
+/** Adds the sum of a row that exists already: picodollars carry into dollars. @param prefix the prefix of the names of both columns */
 function added(prefix = ''): string {
   const [usd, pico] = [`${prefix}usd`, `${prefix}pico`]
   const sum = `${pico} + excluded.${pico}`

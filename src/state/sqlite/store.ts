@@ -187,7 +187,7 @@ export class Store {
   /** Damage found by the running batch. */
   #damage: string | undefined
 
-  /** @param reserve of the database's disk. @param owner the folder, which knows the ledger by its identity */
+  /** @param reserve the reserve of the database's disk. @param owner the folder, which knows the ledger by its identity */
   constructor(
     db: DatabaseSync,
     reserve?: Pick<Reserve, 'lend'>,

@@ -536,7 +536,7 @@ export async function copyLedger({ folder, inode, day, keep, signal }: CopyOptio
 
 /**
  * Checks the pages of a ledger, unless another file takes its place.
- * @param inode of the file that the ledger has open
+ * @param inode the inode of the file that the ledger has open
  * @returns the damage, if there is any. @throws Error when it cannot be read; the reason of the signal
  */
 export async function checkPages(
@@ -590,7 +590,7 @@ export class Damage extends Error {}
 
 /**
  * Reads a history in a thread of its own, which works a fifth of the time. Its methods throw {@link Damage} for a damaged file.
- * @param inode of the file that the ledger has open
+ * @param inode the inode of the file that the ledger has open
  */
 export async function openHistory(
   file: string,

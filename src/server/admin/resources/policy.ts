@@ -31,7 +31,7 @@ export interface GuardSettings {
   /** Sides on which rules are evaluated. */
   readonly input: boolean
   readonly output: boolean
-  /** The judge: a catalog id or `guard/<plugin>`. At most 120 code points. */
+  /** The judge: a catalog id or `guard/<plugin>`. It has at most 120 code points. */
   readonly model?: string
   readonly mode: 'block' | 'monitor'
   readonly onError: 'block' | 'allow'

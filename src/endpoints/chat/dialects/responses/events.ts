@@ -273,7 +273,7 @@ export class ResponseEvents {
     if (choice?.finish_reason && receipt) this.#finish(choice.finish_reason, receipt)
   }
 
-  /** Ends the answer with an error. @param body as for an answer that failed before its head */
+  /** Ends the answer with an error. @param body the body, as for an answer that failed before its head */
   fail({ error: { code, message, usage } }: ErrorBody): void {
     this.#writeWaiting()
     this.#close('incomplete')

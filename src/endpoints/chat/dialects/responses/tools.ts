@@ -66,7 +66,7 @@ const CLIENT_TOOLS = new Set<unknown>(['local_shell', 'shell', 'apply_patch'])
 
 /**
  * Whether a tool may go to the vendor. One that the vendor runs costs money, and brings in text that no guard has read.
- * @param prices of the model
+ * @param prices the prices of the model
  */
 export function mayKeep(
   tool: { readonly type?: unknown; readonly [member: string]: any },

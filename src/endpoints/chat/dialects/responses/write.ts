@@ -59,7 +59,7 @@ class ForwardedResponse {
     return receipt ? [...events, ...this.#finish(choices[0]?.finish_reason, receipt)] : events
   }
 
-  /** Ends the answer with an error. @param body as for an answer that failed before its head */
+  /** Ends the answer with an error. @param body the body, as for an answer that failed before its head */
   fail({ error: { code, message, usage } }: ErrorBody): ResponseEvent[] {
     return this.#end('failed', { error: { code, message }, usage: usage ?? null })
   }
