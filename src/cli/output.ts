@@ -25,6 +25,8 @@ const WIDE =
   /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]/u
 const NO_WIDTH = /\p{Mn}|\p{Me}|\u200b|\u200c|\u200d/u
 const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/
+/** A moment as lists show it. */
+const SHORT_MOMENT = /^\d{4}-\d\d-\d\d \d\d:\d\d$/
 const NUMBER = /^-?\d+(?:\.\d+)?$/
 const ID = /^(?:key|acc|team|mem)_[0-9A-Za-z]{12,}$/
 /** What has to be pasted whole. */
@@ -93,8 +95,10 @@ export function table(
   const missing: string[] = []
   for (const head of spare) {
     if (widthOf(columns) <= room) break
-    if (!columns.some((one) => one.head === head)) continue
-    columns = columns.filter((one) => one.head !== head)
+    // The head of a column of times names their zone.
+    const isIt = (one: Column) => one.head === head || one.head === `${head} UTC`
+    if (!columns.some(isIt)) continue
+    columns = columns.filter((one) => !isIt(one))
     missing.push(head)
   }
   if (widthOf(columns) > room) columns = cut(columns, room)
@@ -237,7 +241,7 @@ function isCuttable({ head, texts, size: own }: Column): boolean {
   if (own <= Math.max(LEAST_CELL, size(head))) return false
   return !texts.some((text) => {
     const word = text.trim()
-    return WHOLE.test(word) || ID.test(word) || NUMBER.test(word) || MOMENT.test(word)
+    return [WHOLE, ID, NUMBER, MOMENT, SHORT_MOMENT].some((one) => one.test(word))
   })
 }
 

@@ -1,6 +1,7 @@
 /** Commands over people: tokens of the admin API, sessions, and members of accounts. */
 import { asked, calledOf, cardOf, changed, list, secretBelow, switches, whole } from '../asked.ts'
 import { CommandError, type Group } from '../command.ts'
+import { card } from '../output.ts'
 import { momentIn, required, withQuery } from '../settings.ts'
 
 const EXPIRES = {
@@ -175,7 +176,10 @@ export const PEOPLE: Group = {
     }),
     asked('whoami', 'Show the name, the role and the rights of your token.', {
       ask: () => '/session',
-      show: cardOf(({ rights }) => ({ rights: rights.join(', ') })),
+      show: ({ data: { name, role, rights, how, expires_at, ends_at } }) => {
+        const end = expires_at ?? ends_at
+        return card({ name, role, rights: rights.join(', '), how, ...(end && { until: end }) })
+      },
     }),
   ],
 }

@@ -1,0 +1,24 @@
+/** Tables on a terminal: which columns are left out, and what is never cut. */
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { table } from '../../src/cli/output.ts'
+
+const { isTTY, columns } = process.stdout
+beforeEach(() => void Object.assign(process.stdout, { isTTY: true }))
+afterEach(() => void Object.assign(process.stdout, { isTTY, columns }))
+
+const HEADINGS = ['WHO', 'ENDS', 'WHAT']
+const ROWS = [['oidc:company/ada', '2999-12-06T16:17:00Z', 'a sentence that may be cut in it']]
+
+it('leaves out a spare column of times, by its name', () => {
+  process.stdout.columns = 60
+  const text = table(HEADINGS, ROWS, ['ENDS'])
+  expect(text).toContain('Not shown: ENDS. --wide shows all.')
+  expect(text).toContain('oidc:company/ada  a sentence that may be cut in it')
+})
+
+it('cuts texts, and never a time', () => {
+  process.stdout.columns = 60
+  const text = table(HEADINGS, ROWS)
+  expect(text).toContain('  2999-12-06 16:17  ')
+  expect(text).toMatch(/…/)
+})
