@@ -101,7 +101,7 @@ function withoutToken(config: Config | undefined, url: string | undefined): stri
   return `no gateway has started in ${dirname(file)}. "sluicegate serve" starts one; of another one name the folder in SLUICEGATE_DATA, or --url and --token.`
 }
 
-/** @param gateway with the place that its token is from, for the message where it is wrong */
+/** @param gateway its address, its token, and the place that the token is from */
 function adminAt(
   { url, ...gateway }: { readonly url: string; readonly token: string; readonly origin: string },
   route: EgressRoute,

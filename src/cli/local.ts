@@ -32,7 +32,7 @@ const IGNORE_FILE = '.gitignore'
  * @throws ConfigError; CommandError if there are warnings and `--strict` is given
  */
 export async function check(args: Arguments): Promise<void> {
-  const { loaded } = await configurationOf(args)
+  const { loaded, options } = await configurationOf(args)
   const { file, config } = loaded
   const gateway = await createGateway({
     ...loaded,
@@ -69,6 +69,7 @@ export async function check(args: Arguments): Promise<void> {
   const valid = models.length === 1 ? '1 model' : `${models.length} models`
   const own = ownModels(loaded, models)
   const line = own.size === 0 ? '' : `${servedInWords([...own.values()])}\n`
+  const isBuiltIn = file === options.builtIn
   const inAll = own.size === 0 ? '' : ' in all'
   const all = args.on.has('models')
   const sells = isSelling(models, lists)
@@ -77,14 +78,14 @@ export async function check(args: Arguments): Promise<void> {
   say(
     line +
       priceless(missing) +
-      `${relative(process.cwd(), file)} is valid: ${valid}${inAll}.\n\n` +
+      `${isBuiltIn ? 'The built-in configuration' : relative(process.cwd(), file)} is valid: ${valid}${inAll}.\n\n` +
       table(
         sells ? [...HEADINGS, 'VENDOR USD PER UNIT'] : HEADINGS,
         shown.map((model) => [
           ...rowOf(model, ofModels.get(model.id)),
           ...(sells ? [vendorInWords(model)] : []),
         ]),
-        ['PRICES FROM'],
+        ['PRICES FROM', 'CAN'],
       ) +
       (all ? '' : vendorLines(models)),
   )

@@ -161,7 +161,7 @@ async function entryOf(noun: Noun, admin: Admin, name: string): Promise<any> {
   const entry = data.entries.find((one: any) => one.section === noun && one.name === name)
   if (entry) return entry
   throw new CommandError(
-    `No ${KINDS[noun]} ${JSON.stringify(name)} is set up at run time; one of the configuration file is changed there.`,
+    `No ${noun.slice(0, -1)} ${JSON.stringify(name)} is set up at run time; one of the configuration file is changed there.`,
   )
 }
 

@@ -146,6 +146,11 @@ it('entries are priced again after changed prices, a kill and a start', async ()
   )
 })
 
+it('names the built-in configuration where a folder has none', async () => {
+  const { out } = await call(['check'], { cwd: await folder({}) })
+  expect(out).toMatch(/^The built-in configuration is valid: \d+ models\.\n/)
+})
+
 it('an empty folder, one key of a vendor and a model of its own: all of them are served', async () => {
   const cwd = await folder({
     'gateway.config.yaml':

@@ -1,5 +1,5 @@
 /** Commands over people: tokens of the admin API, sessions, and members of accounts. */
-import { asked, calledOf, cardOf, changed, list, secretBelow, switches, whole } from '../asked.ts'
+import { asked, calledOf, changed, list, secretBelow, switches, whole } from '../asked.ts'
 import { CommandError, type Group } from '../command.ts'
 import { card } from '../output.ts'
 import { momentIn, required, withQuery } from '../settings.ts'
