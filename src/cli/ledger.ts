@@ -226,9 +226,40 @@ async function write(state: OpenState, target: Writable, version: 1 | 2): Promis
   return count
 }
 
+/** The lines of an export; of a log, each settlement that is not booked, as a part of an export. */
 async function* linesOf(file: string): AsyncGenerator<string> {
   const source = await open(file)
-  yield* source.readLines()
+  let first: string | undefined
+  let isPart = false
+  for await (const line of source.readLines()) {
+    first ??= line
+    const row = isExport(first) ? line : rowOfLog(line)
+    if (row === undefined) continue
+    if (!isExport(first) && !isPart) yield '{"kind":"rescue","version":1}'
+    isPart = true
+    yield row
+  }
+  // A log without such a line is refused as what it is: no export.
+  if (!isPart && first !== undefined) yield first
+}
+
+function isExport(first: string): boolean {
+  return first.startsWith('{"kind":')
+}
+
+/** The row at the end of a line of the log, which is text or JSON. */
+function rowOfLog(line: string): string | undefined {
+  if (!line.includes('settlement not booked (')) return undefined
+  let texts: readonly unknown[] = [line]
+  try {
+    texts = Object.values(JSON.parse(line) as object)
+  } catch {
+    // It is text.
+  }
+  const rows = texts.map(
+    (text) => /settlement not booked \(.*?\): (\{.*\})$/.exec(String(text))?.[1],
+  )
+  return rows.find((row) => row !== undefined)
 }
 
 /** An error of a file as a message for the user; other errors unchanged. */

@@ -26,7 +26,7 @@ const WIDE =
 const NO_WIDTH = /\p{Mn}|\p{Me}|\u200b|\u200c|\u200d/u
 const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/
 /** A moment as lists show it. */
-const SHORT_MOMENT = /^\d{4}-\d\d-\d\d \d\d:\d\d$/
+const SHORT_MOMENT = /^\d{4}-\d\d-\d\d(?: \d\d:\d\d)?$/
 const NUMBER = /^-?\d+(?:\.\d+)?$/
 const ID = /^(?:key|acc|team|mem)_[0-9A-Za-z]{12,}$/
 /** What has to be pasted whole. */
@@ -192,6 +192,7 @@ function shortened(column: Column): Column {
     const today = new Date().toISOString().slice(0, 10)
     const short = texts.map((text) => {
       if (!MOMENT.test(text)) return text
+      if (text.endsWith('T00:00:00Z')) return text.slice(0, 10)
       return text.startsWith(today) ? text.slice(11, 19) : text.slice(0, 16).replace('T', ' ')
     })
     return columnOf(`${head} UTC`.trim(), short)

@@ -81,14 +81,18 @@ export function usageText(
   const shown = metric === 'margin_usd' ? EARNED : SUMS
   const groups = Object.keys(data[0]?.group ?? {})
   const line = (one: any, names: unknown[]) => [
-    one.start ?? 'total',
+    one.start ?? (names.length > 0 ? '' : 'total'),
     ...names,
     ...[...shown, ...Object.values(ENDS)].map((name) => one[name]),
   ]
   const rows = [
     ...data.map((one: any) => line(one, Object.values(one.group))),
     ...other.map((one: any) => line(one, Array(groups.length).fill('(other)'))),
-    line(totals, Array(groups.length).fill('')),
+    // The column of the start may be left out, and with it its word.
+    line(
+      totals,
+      groups.map((_, at) => (at === 0 ? 'total' : '')),
+    ),
   ]
   const headings = [...groups, ...shown].map((name) => name.replaceAll('_', ' ').toUpperCase())
   const spare = ['FAILED', 'LIMITED', 'BLOCKED', 'COMPLETION TOKENS', 'PROMPT TOKENS', 'START']

@@ -8,6 +8,7 @@ import { ask, keyIn, type Running } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { createTestGateway, hello } from '../_setup.ts'
 import { loadConfig } from '../../src/config/config.ts'
+import { unbookedLine } from '../../src/state/ledger/unconfirmed.ts'
 import { openRedis } from '../../src/state/redis/engine.ts'
 import { OutboxFile } from '../../src/state/redis/outbox.ts'
 import { needRedis, sharedServer } from '../state/redis/_engine.ts'
@@ -151,6 +152,31 @@ describe('a ledger that cannot be moved', () => {
       expect(err).toMatch(/^[^\n]+\n$/)
       expect([code, out]).toEqual([1, ''])
     }
+  })
+
+  it('books what a log holds, as text and as JSON, once', async () => {
+    const cwd = await place()
+    const log = [
+      '12:00:00.000 the gateway is ready',
+      ...['req_1', 'req_2'].map((request) => unbookedLine(settlement(request, 40n), 'it ends')),
+    ]
+    const json = JSON.stringify({
+      level: 'error',
+      message: unbookedLine(settlement('req_3', 2n), 'x'),
+    })
+    await writeFile(join(cwd, 'gateway.log'), `${[...log, json].join('\n')}\n`)
+    const added = []
+    for (let n = 0; n < 2; n++) {
+      const { out, err } = await call(cwd, 'ledger', 'import', 'gateway.log')
+      added.push([/(\d+) were new/.exec(out)?.[1], err])
+    }
+    expect(added).toEqual([
+      ['3', ''],
+      ['0', ''],
+    ])
+    await writeFile(join(cwd, 'other.log'), '12:00:00.000 the gateway is ready\n')
+    const { err } = await call(cwd, 'ledger', 'import', 'other.log')
+    expect(err).toBe('other.log, line 1: this is not an export: its first line is not a header.\n')
   })
 
   it('is explained by --help', async () => {

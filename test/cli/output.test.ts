@@ -16,6 +16,11 @@ it('leaves out a spare column of times, by its name', () => {
   expect(text).toContain('oidc:company/ada  a sentence that may be cut in it')
 })
 
+it('shows the first moment of a day as its date', () => {
+  const text = table(['START'], [[new Date().toISOString().slice(0, 10) + 'T00:00:00Z']])
+  expect(text).toMatch(/\n\d{4}-\d\d-\d\d\n$/)
+})
+
 it('cuts texts, and never a time', () => {
   process.stdout.columns = 60
   const text = table(HEADINGS, ROWS)

@@ -93,7 +93,7 @@ const COMMANDS: readonly Command[] = [
   },
   {
     name: 'ledger import',
-    help: 'Read an export, while no gateway runs. May be repeated.',
+    help: 'Read an export, or what a log has, while no gateway runs. May be repeated.',
     arguments: ['file'],
     options: { ...DATA, ...LOCAL },
     example: 'ledger import ledger.jsonl',
