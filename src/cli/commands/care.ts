@@ -1,5 +1,5 @@
 /** Commands that look after a gateway: its state, alerts, changes, settings and ledger. */
-import { asked, cardOf, connected, list, RANGE, whole } from '../asked.ts'
+import { asked, cardOf, connected, list, RANGE } from '../asked.ts'
 import { CommandError, type Group } from '../command.ts'
 import { card, cell, table } from '../output.ts'
 import { required, shown, withQuery } from '../settings.ts'
@@ -163,27 +163,6 @@ export const CARE: Group = {
       },
       async (admin, args) => (await import('../verify.ts')).verifyLedger(admin, args),
     ),
-    asked('ledger journal', 'Print the ledger as debits and credits that balance.', {
-      csv: true,
-      json: whole,
-      options: {
-        from: { value: 'day', help: 'from this day on, such as 2026-10-01 (required)' },
-        to: { value: 'day', help: 'before this day (required)' },
-        by: { value: 'span', help: 'day, month, or row for each entry (default: day)' },
-        account: { value: 'id', help: 'only that of one account' },
-      },
-      example: 'ledger journal --from 2026-10-01 --to 2026-11-01 --by month --csv',
-      ask: (args) => {
-        for (const name of ['from', 'to'] as const) required(args, name, 'A journal has two days')
-        return withQuery('/ledger/journal', args, ['from', 'to', 'by', 'account'])
-      },
-      show: ({ trial_balance: legs, vendor_unknown_calls: unknown }) => {
-        const rows = legs.map((one: any) => [one.leg, one.debit_usd, one.credit_usd])
-        const note =
-          cell(unknown) !== '0' ? `Calls whose vendor cost is unknown: ${cell(unknown)}.\n` : ''
-        return table(['LEG', 'DEBIT USD', 'CREDIT USD'], rows) + note
-      },
-    }),
     asked('ledger orphans', 'List calls that were never settled, to compare with invoices.', {
       all: true,
       options: { account: { value: 'id', help: 'only those of one account' } },

@@ -1,7 +1,7 @@
 /** Commands over accounts, teams and their money. */
-import { asked, calledOf, cardOf, connected, list } from '../asked.ts'
+import { asked, calledOf, cardOf, connected, list, whole } from '../asked.ts'
 import type { Group, OptionSpecs } from '../command.ts'
-import { card, cell, print } from '../output.ts'
+import { card, cell, print, table } from '../output.ts'
 import { required, withQuery } from '../settings.ts'
 import { statementText } from '../shown.ts'
 import { ACCOUNTS, ofAccount } from './accounts.ts'
@@ -191,6 +191,27 @@ export const MONEY: Group = {
         return ['POST', `/statements/${number}/void`, { reason }]
       },
       show: ({ data }) => card(data),
+    }),
+    asked('ledger journal', 'Print the ledger as debits and credits that balance.', {
+      csv: true,
+      json: whole,
+      options: {
+        from: { value: 'day', help: 'from this day on, such as 2026-10-01 (required)' },
+        to: { value: 'day', help: 'before this day (required)' },
+        by: { value: 'span', help: 'day, month, or row for each entry (default: day)' },
+        account: { value: 'id', help: 'only that of one account' },
+      },
+      example: 'ledger journal --from 2026-10-01 --to 2026-11-01 --by month --csv',
+      ask: (args) => {
+        for (const name of ['from', 'to'] as const) required(args, name, 'A journal has two days')
+        return withQuery('/ledger/journal', args, ['from', 'to', 'by', 'account'])
+      },
+      show: ({ trial_balance: legs, vendor_unknown_calls: unknown }) => {
+        const rows = legs.map((one: any) => [one.leg, one.debit_usd, one.credit_usd])
+        const note =
+          cell(unknown) !== '0' ? `Calls whose vendor cost is unknown: ${cell(unknown)}.\n` : ''
+        return table(['LEG', 'DEBIT USD', 'CREDIT USD'], rows) + note
+      },
     }),
   ],
 }
