@@ -1,5 +1,6 @@
 /** What people name: by id, by name, by the beginning of either, and a key by its secret, which is never sent. */
 import { hash } from 'node:crypto'
+import { nearest } from '../errors/nearest.ts'
 import type { Admin } from './admin.ts'
 import { CommandError, type Arguments, type Kind, type Owner } from './command.ts'
 import { table } from './output.ts'
@@ -60,7 +61,8 @@ export async function lookUp(
   }
   if (hits.length === 0) {
     const what = secret ? 'No key has this secret.' : `There is no ${kind} ${JSON.stringify(name)}.`
-    throw new CommandError(secret || list ? what : what + hint(data), 1, { status: 404 })
+    const others = list ? nearestOf(name, data) : data
+    throw new CommandError(secret ? what : what + hint(others), 1, { status: 404 })
   }
   const rows = hits.map(({ id, name: called, state }) => [id, called, state])
   throw new CommandError(
@@ -88,6 +90,15 @@ function best(name: string, hits: readonly Hit[]): readonly Hit[] {
     if (meant.length > 0) return live.length > 0 ? live : meant
   }
   return []
+}
+
+/** The object of a whole list whose name is most like the text. */
+function nearestOf(name: string, all: readonly Hit[]): readonly Hit[] {
+  const meant = nearest(
+    name,
+    all.flatMap((one) => one.name ?? []),
+  )
+  return all.filter((one) => one.name === meant).slice(0, 1)
 }
 
 function hint(hits: readonly Hit[]): string {
