@@ -524,7 +524,7 @@ const TEXTS = /^(?:text\/|application\/(?:json|xml|yaml|x-ndjson)$)/
 
 /**
  * Converts an `image_url` part.
- * @param path of the part, for the error
+ * @param path the path of the part, for the error
  * @throws the failure class `bad_request` for anything but JPEG, PNG, GIF and WebP
  */
 function toImage(part: any, path: string, fail: Host['fail']): ImageBlock {
@@ -540,7 +540,7 @@ function toImage(part: any, path: string, fail: Host['fail']): ImageBlock {
 
 /**
  * Converts a `file` part: PDF and plain text become documents, images become images.
- * @param path of the part, for the error
+ * @param path the path of the part, for the error
  * @throws the failure class `bad_request` for other types
  */
 function toFile(part: any, path: string, fail: Host['fail']): ContentBlock {

@@ -44,13 +44,13 @@ import { nearestEffort, type Effort } from './reasoning.ts'
 
 /** Options of a deployment that change its requests. */
 interface RequestOptions {
-  /** Whether reasoning of earlier turns is sent to the model. By default as the vendor expects. */
+  /** Whether reasoning of earlier turns is sent to the model. The default is what the vendor expects. */
   readonly replayReasoning?: boolean | undefined
   /** Members, in the vendor's names, that this model refuses. */
   readonly omit?: readonly string[] | undefined
-  /** Levels of `reasoning_effort` that this model has. By default as its name tells. */
+  /** Levels of `reasoning_effort` that this model has. The default follows from its name. */
   readonly effort?: readonly Effort[] | undefined
-  /** Whether this model obeys a `tool_choice` that forces a call. By default as the vendor's row says. */
+  /** Whether this model obeys a `tool_choice` that forces a call. The default is that of the vendor's row. */
   readonly forcedTools?: boolean | undefined
   /** An answer is put between results of tools and the next message. */
   readonly bridgeTools?: boolean | undefined
@@ -58,7 +58,7 @@ interface RequestOptions {
 
 /**
  * Builds the body of `POST /chat/completions`.
- * @param member in which this server gave the model's last reasoning
+ * @param member the member in which this server gave the model's last reasoning
  * @throws the failure class `bad_request` for what this vendor does not have and that would change the answer
  */
 function toBody(

@@ -532,7 +532,7 @@ const MAX_SHORT_LETTERS = 4
 
 /**
  * The kind of a word.
- * @param traits of the word
+ * @param traits the traits of the word
  * @param letters number of its letters
  */
 function kindOf(word: string, traits: number, letters: number): number {
@@ -552,7 +552,7 @@ function kindOf(word: string, traits: number, letters: number): number {
 /**
  * Whether a word with this start may belong to the words before it.
  * @param last kind of the last word
- * @param traits of all words before
+ * @param traits the traits of all words before
  */
 function mayJoin(last: number, traits: number, firstCode: number, firstClass: number): boolean {
   if (last === AT || last === DOT || last === SPELLED || last === ZONE) return true

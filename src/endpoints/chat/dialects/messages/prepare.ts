@@ -203,7 +203,7 @@ export function isOwn({ type }: { readonly type?: string | null }): boolean {
 
 /**
  * Whether a tool may go to the vendor. One that the vendor runs costs money, and brings in text that no guard has read.
- * @param prices of the model
+ * @param prices the prices of the model
  */
 function mayKeep(
   tool: { readonly type?: string | null },
