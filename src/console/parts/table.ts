@@ -216,7 +216,7 @@ function cellOf<Row>(
     data-named=${phone === 'rest' && WORDS.includes(content as string) ? '' : undefined}
     title=${title?.(row)}
   >
-    ${long && content !== MISSING ? html`<div class="long">${inside}</div>` : inside}
+    ${long && content !== MISSING ? html`<div class="long"><div>${inside}</div></div>` : inside}
   </td>`
 }
 
