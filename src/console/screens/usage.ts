@@ -4,6 +4,7 @@ import { useMemo, useRef } from 'preact/hooks'
 import { useAnswer, withQuery } from '../api.ts'
 import type { Rollup, UsageAnswer, Usd, Agreement } from '../answers.ts'
 import {
+  columnMoney,
   count,
   duration,
   money,
@@ -415,7 +416,7 @@ function axisOf(values: readonly number[], metric: Metric): string[] {
   if (metric !== 'cost_usd') return values.map((value) => shortCount(Number(value.toPrecision(6))))
   const texts = values.map((value) => plainDecimal(String(Number(value.toPrecision(6)))))
   const decimals = Math.max(...texts.map((text) => text.split('.')[1]?.length ?? 0))
-  return values.map((value) => `$${value.toFixed(decimals === 1 ? 2 : decimals)}`)
+  return texts.map((text) => columnMoney(text, decimals === 1 ? 2 : decimals))
 }
 
 function stepName(seconds: number, rollup: Rollup): string {
