@@ -191,7 +191,14 @@ report('usage of 30 days by model, per day', usage('day', ['model']), 150)
 report('usage of 30 days by key, per day', usage('day', ['key']), 300)
 report('usage of a day by model, per hour', usage('hour', ['model'], 1), 100)
 const ALL = 2_000_000
-for (const group of [['account'], ['key'], ['account', 'model'], ['tag']] as const) {
+for (const group of [
+  ['account'],
+  ['key'],
+  ['account', 'key'],
+  ['account', 'model'],
+  ['key', 'model'],
+  ['tag'],
+] as const) {
   report(`all usage of 30 days by ${group.join(' and ')}`, usage('month', group, DAYS, ALL), 1000)
 }
 

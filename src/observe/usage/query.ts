@@ -1,6 +1,7 @@
 import { QUANTITIES, type Quantity } from '../../server/admin/resources/usage.ts'
 import type { DatabaseSync } from 'node:sqlite'
 import { wholeOf } from './settled.ts'
+import type { Pico } from '../../money/money.ts'
 import {
   amountIn,
   COUNTED,
@@ -96,7 +97,7 @@ function cellsOf(
   for (const part of parts) {
     const rows = rowsIn(db, query, part, kept)
     if (rows > MOST_ROWS) return { rows, fits: fitting(query) }
-    for (const cell of read(db, query, part, rows, kept)) merge(cells, cell)
+    read(db, query, part, rows, cells, kept)
   }
   return [...cells.values()]
 }
@@ -290,13 +291,15 @@ function rowsIn(db: DatabaseSync, query: UsageQuery, part: Part, kept?: Kept): n
   return Number(db.prepare(`SELECT count(*) AS rows FROM (${counted})`).get(...values)!.rows)
 }
 
-function* read(
+/** Adds the rows of a part to cells by the names of their groups. */
+function read(
   db: DatabaseSync,
   query: UsageQuery,
   part: Part,
   rowCount: number,
+  cells: Map<string, UsageCell>,
   kept?: Kept,
-): Generator<UsageCell> {
+): void {
   const { source, span } = part
   const rows = rowsOf(db, query, part, query.group.length > 0, kept)
   const columns = source.of === 'called' ? calledColumns(rowCount) : settledColumns(db, source)
@@ -318,8 +321,12 @@ function* read(
     // Without groups there is one row even where no row matches.
     if (row[first] === null) continue
     const start = span.start ?? startOf(span.table, Number(row[0]))
-    const group = row.slice(1, first) as string[]
-    yield columns.cellOf(start, group, row.slice(first) as (number | null)[])
+    let name = `${start}`
+    for (let i = 1; i < first; i++) name += `\n${row[i]}`
+    const sums = row.slice(first) as (number | null)[]
+    const cell = cells.get(name)
+    if (cell) columns.add(cell, sums)
+    else cells.set(name, columns.cellOf(start, row.slice(1, first) as string[], sums))
   }
 }
 
@@ -340,6 +347,7 @@ type Values = readonly (string | number | null)[]
 interface Columns {
   readonly names: readonly string[]
   readonly cellOf: (start: number, group: readonly string[], sums: (number | null)[]) => UsageCell
+  readonly add: (cell: UsageCell, sums: (number | null)[]) => void
 }
 
 /** Quantities and amounts that at least one call has: sums of the others took up to a fifth of the time of an answer. */
@@ -368,8 +376,9 @@ function settledColumns(db: DatabaseSync, source: Source): Columns {
   })
   const places = quantities.map((name) => QUANTITIES.indexOf(name))
   const amountPlaces = amounts.map((name) => AMOUNTS.indexOf(name))
-  return {
+  const columns: Columns = {
     names: [...FIRST, ...counts, ...quantities, ...amounts.flatMap(halvesOf)],
+    add: (cell, sums) => addSums(cell, columns.cellOf(cell.start, cell.group, sums)),
     cellOf(start, group, sums) {
       let at = FIRST.length + counts.length
       const found: (number | null)[] = NONE.slice()
@@ -391,6 +400,7 @@ function settledColumns(db: DatabaseSync, source: Source): Columns {
       }
     },
   }
+  return columns
 }
 
 const FIRST = ['calls', 'billions', 'rest']
@@ -404,6 +414,7 @@ const halvesOf = (name: string) => [`${name}_billions`, `${name}_rest`]
 function calledColumns(rows: number): Columns {
   return {
     names: rows <= MOST_TIMED_ROWS ? COUNTED : COUNTS,
+    add: (cell, counts) => addCounts(cell, counts as number[]),
     cellOf: (start, group, counts) => ({
       ...noSums(),
       start,
@@ -501,25 +512,22 @@ interface RankedCells {
   readonly totals: UsageSums
 }
 
-function merge(cells: Map<string, UsageCell>, cell: UsageCell): void {
-  const name = [cell.start, ...cell.group].join('\n')
-  const sums = cells.get(name)
-  if (sums) addSums(sums, cell)
-  else cells.set(name, cell)
-}
-
 function addSums(sums: UsageSums, more: UsageSums): void {
   sums.calls += more.calls
   sums.cost += more.cost
   sums.estimated += more.estimated
   sums.knownCalls += more.knownCalls
-  for (let i = 0; i < AMOUNTS.length; i++) sums.amounts[i]! += more.amounts[i]!
+  for (let i = 0; i < AMOUNTS.length; i++) {
+    if (more.amounts[i] !== 0n) sums.amounts[i]! += more.amounts[i]!
+  }
   for (let i = 0; i < QUANTITIES.length; i++) {
     const count = more.quantities[i] ?? null
     if (count !== null) sums.quantities[i] = (sums.quantities[i] ?? 0) + count
   }
-  const { counts } = more
-  if (!counts) return
+  if (more.counts) addCounts(sums, more.counts)
+}
+
+function addCounts(sums: UsageSums, counts: readonly number[]): void {
   if (!sums.counts) {
     sums.counts = [...counts]
     return
@@ -560,10 +568,9 @@ export function ranked(
   all: readonly UsageCell[],
   { metric, top }: { readonly metric: Metric; readonly top: number },
 ): RankedCells {
-  const groups = cellsByGroup(all).toSorted((one, other) => byMetric(other.sums, one.sums, metric))
+  const groups = inOrder(cellsByGroup(all), metric)
   const totals = noSums()
   for (const { sums } of groups) addSums(totals, sums)
-  // The sort keeps the order of ranks within a span.
   const byStart = (one: UsageCell, next: UsageCell) => one.start - next.start
   const cells = groups.slice(0, top).flatMap((group) => group.cells)
   const others = new Map<number, UsageCell>()
@@ -573,7 +580,24 @@ export function ranked(
     addSums(sums, cell)
   }
   const other = [...others.values()].toSorted(byStart)
-  return { cells: cells.toSorted(byStart), other, totals }
+  const bySpan = [...Map.groupBy(cells, ({ start }) => start)]
+  const inSpans = bySpan.toSorted(([one], [next]) => one - next).flatMap(([, own]) => own)
+  return { cells: inSpans, other, totals }
+}
+
+/** The largest group first. Numbers are compared faster than exact amounts, and in the same order where they differ. */
+function inOrder(groups: readonly Group[], metric: Metric): readonly Group[] {
+  const amountOf = { cost_usd: (sums: UsageSums) => sums.cost, margin_usd: marginOf }[
+    metric as string
+  ]
+  const keyed = groups.map((group) => {
+    const amount = amountOf?.(group.sums) ?? 0n
+    return { group, amount, rank: amountOf ? Number(amount) : valueOf(group.sums, metric) }
+  })
+  const byAmount = (one: Pico, other: Pico) => (one < other ? -1 : one > other ? 1 : 0)
+  return keyed
+    .sort((one, other) => other.rank - one.rank || byAmount(other.amount, one.amount))
+    .map(({ group }) => group)
 }
 
 /**
@@ -614,15 +638,6 @@ function difference(all: UsageSums, part: UsageSums): UsageSums {
       ?.slice(0, part.counts?.length)
       .map((count, i) => count - (part.counts?.[i] ?? 0)),
   }
-}
-
-function byMetric(one: UsageSums, other: UsageSums, metric: Metric): number {
-  if (metric === 'cost_usd' || metric === 'margin_usd') {
-    const amount = metric === 'cost_usd' ? (of: UsageSums) => of.cost : marginOf
-    const [a, b] = [amount(one), amount(other)]
-    return a < b ? -1 : a > b ? 1 : 0
-  }
-  return valueOf(one, metric) - valueOf(other, metric)
 }
 
 function valueOf(sums: UsageSums, metric: Metric): number {
