@@ -498,7 +498,7 @@ export class Model {
     const { current, settled, reset } = this.standing('key', owner, limit, now)
     const window = this.shown(owner, id, current)
     const counted = window === '' ? 0n : settled - reset
-    if (window !== '') this.of(owner).resets.set(id, { window, amount: settled })
+    if (counted > 0n) this.of(owner).resets.set(id, { window, amount: settled })
     const done = { counted, window, duplicate: false }
     this.resetReferences.set(reference, { owner, id, done })
     return done

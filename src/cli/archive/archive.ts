@@ -221,9 +221,10 @@ const items = v.variant('kind', [
     account: name,
     owner: name,
     id: v.pipe(text, v.regex(LIMIT_ID, 'the name of a limit')),
-    window: v.pipe(text, v.regex(/^(?:-|\d{6,15})$/, 'the name of a window')),
+    window: v.pipe(v.string(), v.regex(/^(?:-|\d{6,15})?$/, 'the name of a window')),
     settled: sum,
     reset: sum,
+    rows: v.optional(count),
   }),
   v.strictObject({
     kind: v.literal('base'),

@@ -473,9 +473,12 @@ export interface CounterItem {
   readonly account: string
   readonly owner: string
   readonly id: string
+  /** It is empty where nothing is counted yet. */
   readonly window: string
   readonly settled: bigint
   readonly reset: bigint
+  /** How many of the newest rows of the account the limit has seen; absent where it has seen all. */
+  readonly rows?: number
 }
 
 interface AccountItem {

@@ -169,9 +169,7 @@ export class RedisHistory {
       yield* inOrder(totals, itemsOf(account, snapshot, this.#pages(account, base)))
       if (n > 0) yield { kind: 'base', account, n, chain, optional: true }
       yield* itemsOf(account, snapshot, this.#pages(account, snapshot.seq, base + 1))
-      for (const { owner, id, window, settled, reset } of countersOf(snapshot.book)) {
-        yield { kind: 'counter', account, owner, id, window, settled, reset }
-      }
+      yield* exportedCounters(account, snapshot)
       yield* keptResets(account, snapshot.book)
       if ((await this.#foldedRows(account)) === foldedIn(snapshot)) continue
       throw new Error(`account ${account} was folded while it was exported: export again`)
@@ -414,6 +412,18 @@ function nameIn(field: string): { readonly id: string; readonly owner: string } 
   return { id, owner: owner.join(':') }
 }
 
+/** Counters, and those that have counted nothing where earlier rows may name them. */
+function* exportedCounters(account: string, { book, seq }: Snapshot): Generator<CounterItem> {
+  for (const [field, text] of Object.entries(book)) {
+    if (!field.startsWith('q:')) continue
+    const since = Number(text.split(',', 1)[0])
+    const { window = '', settled = 0n, reset = 0n } = readCounter(text) ?? {}
+    if (window === '' && since === 0) continue
+    const seen = since > 0 ? { rows: seq - since } : {}
+    yield { kind: 'counter', account, ...nameIn(field), window, settled, reset, ...seen }
+  }
+}
+
 /** Resets of limits without a counter. */
 function* keptResets(account: string, book: Snapshot['book']): Generator<CounterItem> {
   for (const [field, text] of Object.entries(book)) {
@@ -519,9 +529,9 @@ export class RedisImport {
   }
 
   async #takeCounter(item: CounterItem): Promise<boolean> {
-    const { account, owner, id, window, settled, reset } = item
+    const { account, owner, id, window, settled, reset, rows = '' } = item
     const [book = ''] = keysOf(account, 'book')
-    const args = [owner, id, window, `${settled}`, `${reset}`]
+    const args = [owner, id, window, `${settled}`, `${reset}`, `${rows}`]
     const [answer] = await this.#connection.ask(() => this.#store.takeCounter(book, ...args))
     return answer === 'taken'
   }

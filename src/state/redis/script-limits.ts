@@ -331,10 +331,10 @@ return { 'done', window, amount }
 /** Takes what an export has counted, where nothing later is. */
 export const TAKE_COUNTER = `
 ${MARK}
-local of, id, window, settled, reset = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local of, id, window, settled, reset, seen = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local ending = id .. ':' .. of
 local name = 'q:' .. ending
-load({ name, 'l:' .. of })
+load({ name, 'l:' .. of, 'seq' })
 if id == 'cap.lifetime' or id == 'cap.day' or id == 'cap.month' then
   if reset ~= '0' then
     set('qb:' .. ending, window .. ',' .. reset)
@@ -343,7 +343,13 @@ if id == 'cap.lifetime' or id == 'cap.day' or id == 'cap.month' then
 else
   local since, present, stored, held, ceilings, former = readCounter(name)
   if not since and of ~= '${TIER}' then return { 'there' } end
-  if present == window then
+  if seen ~= '' and present == '' then
+    local begun = text(math.max(0, tonumber(fields.seq or '0') - tonumber(seen)))
+    if window == '' and begun == since then return { 'there' } end
+    since = begun
+  end
+  if window == '' and present ~= '' then return { 'there' } end
+  if present == window and window ~= '' then
     local usd, pico = split(plus(stored, settled, -1))
     if covers(usd, pico) then return { 'there' } end
   elseif present and present ~= '' and tonumber(present) > tonumber(window) then

@@ -26,6 +26,7 @@ import type {
   RowItem,
   TotalItem,
 } from '../ledger/ledger.ts'
+import { TIER } from '../ledger/ledger.ts'
 import {
   CounterSums,
   addCost,
@@ -40,6 +41,7 @@ import { CORRUPT } from './file.ts'
 import {
   type LimitColumns,
   OWNERS,
+  PER_USD,
   type TotalColumns,
   type UsageColumns,
   all,
@@ -452,11 +454,21 @@ export async function* exportDatabase(db: DatabaseSync): AsyncGenerator<LedgerIt
        WHERE total.account = usage.account AND total.day = usage.day AND total.key = usage.key
      ) AS folded FROM usage WHERE account = ? AND seq > ? AND seq <= ? ORDER BY seq`,
   )
+  // Those that have counted nothing, with an empty window, are needed where earlier rows name them.
   const counters = db.prepare(
-    "SELECT owner, id, window, usd, pico FROM counter WHERE account = ? AND window <> ''",
+    `SELECT began.owner, began.id, ifnull(own.window, '') AS window, ifnull(own.usd, 0) AS usd,
+       ifnull(own.pico, 0) AS pico, iif(began.usd > 0, (
+         SELECT count(*) FROM usage WHERE account = began.account AND seq > began.usd
+       ), NULL) AS rows
+     FROM counter AS began LEFT JOIN counter AS own
+       ON own.account = began.account AND own.owner = began.owner AND own.id = began.id AND own.window <> ''
+     WHERE began.account = ?1 AND began.window = '' AND (began.usd > 0 OR own.window IS NOT NULL)
+     UNION ALL SELECT owner, id, window, usd, pico, NULL FROM counter
+       WHERE account = ?1 AND owner = '${TIER}' AND window <> ''`,
   )
   const resets = db.prepare(
-    'SELECT owner, id, window, usd, pico FROM reset WHERE account = ? AND at > 0',
+    `SELECT owner, id, window, sum(usd) + sum(pico) / ${PER_USD} AS usd, sum(pico) % ${PER_USD} AS pico
+     FROM reset WHERE account = ? AND at > 0 GROUP BY owner, id, window HAVING sum(usd) + sum(pico) > 0`,
   )
   const owners = db.prepare(`${OWNERS} UNION SELECT account FROM limits`)
 
@@ -480,12 +492,11 @@ export async function* exportDatabase(db: DatabaseSync): AsyncGenerator<LedgerIt
     // Limits without a counter have resets alone.
     const plain = taken.filter((one) => !rows.some((row) => isSame(row, one)))
     for (const one of [...rows, ...plain.map((reset) => ({ ...reset, usd: 0n, pico: 0n }))]) {
-      const { owner, id, window, ...amount } = one
-      const reset = taken
-        .filter((other) => isSame(one, other))
-        .reduce((sum, other) => sum + fromStoredSum(other), 0n)
+      const { owner, id, window, rows = null, ...amount } = one
+      const reset = fromStoredSum(taken.find((other) => isSame(one, other)) ?? NOTHING)
       const settled = fromStoredSum(amount)
-      yield { kind: 'counter', account, owner, id, window, settled, reset }
+      const seen = rows === null ? {} : { rows: Number(rows) }
+      yield { kind: 'counter', account, owner, id, window, settled, reset, ...seen }
     }
   }
 
@@ -507,7 +518,10 @@ export async function* exportDatabase(db: DatabaseSync): AsyncGenerator<LedgerIt
   }
 }
 
+const NOTHING: StoredSum = { usd: 0n, pico: 0n }
+
 interface CounterColumns extends StoredSum {
+  readonly rows?: bigint | null
   readonly owner: string
   readonly id: string
   readonly window: string

@@ -310,7 +310,7 @@ export function toLimits({
   return { account, key, limits, revision: Number(revision) }
 }
 
-const PER_USD = 1_000_000_000_000
+export const PER_USD = 1_000_000_000_000
 
 /** Stored sums of an account, under the names of the book's `settled`. */
 export function storedSums(
@@ -442,6 +442,9 @@ export function prepare(db: DatabaseSync) {
     ),
     beginCounter: db.prepare(
       'INSERT OR REPLACE INTO counter (account, owner, id, window, usd, pico) VALUES (?, ?, ?, ?, ?, 0)',
+    ),
+    afterNewest: db.prepare(
+      'SELECT seq FROM usage WHERE account = ? ORDER BY seq DESC LIMIT 1 OFFSET ?',
     ),
     dropCounters: db.prepare(
       `DELETE FROM counter WHERE account = ?1 AND owner = ?2

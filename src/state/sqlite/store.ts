@@ -616,6 +616,13 @@ function takeCounter(sql: Sql, item: CounterItem): boolean {
   const { account, owner, id, window } = item
   const counters = all<CounterColumns>(sql.counters, account)
   const own = counters.filter((one) => one.owner === owner && one.id === id)
+  const begun = own.find((one) => one.window === '')
+  if (item.rows !== undefined && begun && own.length === 1) {
+    const { seq } = sql.afterNewest.get(account, item.rows) ?? { seq: 0n }
+    if (window === '' && begun.usd === seq) return false
+    sql.beginCounter.run(account, owner, id, '', seq!)
+  }
+  if (window === '') return begun !== undefined && own.length === 1
   const stored = own.find((one) => one.window === window)
   const isLater = own.some((one) => one.window > window)
   if (isLater || (stored && fromStoredSum(stored) >= item.settled)) return false
