@@ -31,6 +31,8 @@ const runs: readonly (readonly string[])[] = [
     'test/endpoints/chat/normalize.test.ts',
     'test/endpoints/shared/multipart.test.ts',
     'test/state/ledger/outcomes.test.ts',
+    'test/state/ledger/verified.test.ts',
+    'test/state/ledger/windows.test.ts',
   ],
   ['test/providers', '-t', 'any conversation'],
 ]
