@@ -43,6 +43,11 @@ export async function importLedger(args: Arguments): Promise<void> {
   const [file = ''] = args.positionals
   const { loaded } = await configurationOf(args)
   await withState(loaded, async (state) => {
+    // The number of its rows tells an older ledger, so rows of another origin would end the doubt. An empty one takes the place of what was lost.
+    const { doubt } = await state.ledger.state()
+    if (doubt && doubt.kind !== 'emptied') {
+      throw new CommandError(`${state.ledger.health().doubt}, and import after it.`)
+    }
     const { lines, added } = await importLines(state, () => linesOf(file)).catch((error) => {
       throw explained(file, error)
     })

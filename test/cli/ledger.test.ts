@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { readFile, stat, writeFile } from 'node:fs/promises'
+import { copyFile, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
@@ -12,7 +12,7 @@ import { unbookedLine } from '../../src/state/ledger/unconfirmed.ts'
 import { openRedis } from '../../src/state/redis/engine.ts'
 import { OutboxFile } from '../../src/state/redis/outbox.ts'
 import { needRedis, sharedServer } from '../state/redis/_engine.ts'
-import { settlement, SILENT, USAGE } from '../state/sqlite/_engine.ts'
+import { open, settlement, SILENT, USAGE } from '../state/sqlite/_engine.ts'
 
 const CONFIG = `
 server: { port: 0 }
@@ -152,6 +152,35 @@ describe('a ledger that cannot be moved', () => {
       expect(err).toMatch(/^[^\n]+\n$/)
       expect([code, out]).toEqual([1, ''])
     }
+  })
+
+  it('brings nothing into an older copy of a ledger before it was accepted', async () => {
+    const cwd = await place()
+    const data = join(cwd, 'data')
+    const [file, copy] = [join(data, 'ledger.db'), join(cwd, 'copy.db')]
+    const grant = { kind: 'top-up' as const, account: 'acct', amount: 10n ** 12n, reference: 'r' }
+    const settled = async (...requests: string[]) => {
+      const { ledger } = await open(data)
+      await ledger.book(grant)
+      for (const request of requests) await ledger.settle(settlement(request, 40n))
+      await ledger.close()
+    }
+    await settled('req_1')
+    await copyFile(file, copy)
+    await settled('req_2', 'req_3')
+    await rename(copy, file)
+    // As many rows as are missing, and other ones.
+    const log = ['req_4', 'req_5'].map((request) => unbookedLine(settlement(request, 40n), 'x'))
+    await writeFile(join(cwd, 'gateway.log'), `${log.join('\n')}\n`)
+    const { code, err } = await call(cwd, 'ledger', 'import', 'gateway.log')
+    expect(err).toMatch(
+      /The ledger at .* is as of .*sluicegate ledger accept, and import after it\.\n$/,
+    )
+    expect(code).toBe(1)
+
+    const { ledger } = await open(data)
+    const { doubt, rows } = await ledger.state()
+    expect([doubt?.kind, rows]).toEqual(['older', 2])
   })
 
   it('books what a log holds, as text and as JSON, once', async () => {
