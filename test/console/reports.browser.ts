@@ -205,19 +205,19 @@ describe.skipIf(!hasBrowser)('models, guard and settings', () => {
     await page.goto('/console/settings')
     await page.getByLabel('Search', { exact: true }).fill('state.driver')
     await expect
-      .poll(() => page.locator('.settings').innerText())
+      .poll(() => page.locator('main').innerText())
       .toMatch(/state\.driver\s+file\s+configuration/)
     expect(await page.locator('main').innerText()).not.toContain('token-of-the')
     // What the manual says of it, its unit, and its default where it is another value.
     await page.getByLabel('Search', { exact: true }).fill('body of a chat request')
     await expect
-      .poll(() => page.locator('.settings').innerText())
+      .poll(() => page.locator('main').innerText())
       .toMatch(/server\.limits\.chat\s+body of a chat request, decoded\s+50 MiB\s+default/)
     await page.getByLabel('Search', { exact: true }).fill('server.requestTimeout')
-    await expect.poll(() => page.locator('.settings').innerText()).toMatch(/590 s\s+default/)
+    await expect.poll(() => page.locator('main').innerText()).toMatch(/590 s\s+default/)
     await page.getByLabel('Search', { exact: true }).fill('log.content.enabled')
     await expect
-      .poll(() => page.locator('.settings').innerText())
+      .poll(() => page.locator('main').innerText())
       .toMatch(/true\s+configuration\s+default: false/)
     await page.context().close()
   })
