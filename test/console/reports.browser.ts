@@ -206,7 +206,7 @@ describe.skipIf(!hasBrowser)('models, guard and settings', () => {
     await page.getByLabel('Search', { exact: true }).fill('state.driver')
     await expect
       .poll(() => page.locator('main').innerText())
-      .toMatch(/state\.driver\s+file\s+configuration/)
+      .toMatch(/state\.driver\s+where accounts, keys and money are kept\s+file\s+configuration/)
     expect(await page.locator('main').innerText()).not.toContain('token-of-the')
     // What the manual says of it, its unit, and its default where it is another value.
     await page.getByLabel('Search', { exact: true }).fill('body of a chat request')
