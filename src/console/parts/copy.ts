@@ -23,10 +23,13 @@ export function copyExactly(event: ClipboardEvent): void {
   copied.className = 'hidden'
   copied.append(inside ? inside.cloneNode(true) : range.cloneContents())
   const exact = copied.querySelectorAll(EXACT)
-  if (exact.length === 0) return
+  const long = copied.querySelectorAll('.long')
+  if (exact.length + long.length === 0) return
   for (const one of exact) {
     one.textContent = one.getAttribute('value') ?? one.getAttribute('datetime')
   }
+  // A cell is one line of its row, whatever lies in it.
+  for (const cell of long) cell.replaceWith(cell.textContent)
   // Cells have tabs between them only as far as the page has a place for them.
   document.body.append(copied)
   event.clipboardData.setData('text/plain', copied.innerText)
