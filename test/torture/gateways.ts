@@ -12,6 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { formatPico, parsePico } from '../../src/money/money.ts'
 import { hasRedis, NOT_INSTALLED, RedisServer } from '../state/redis/_redis.ts'
+import { slowness } from '../_patience.ts'
 import { booked, Clients, metric, report, until, type Heard } from './_clients.ts'
 import { startGateway, type GatewayProcess } from './_gateway.ts'
 
@@ -26,8 +27,9 @@ const { values } = parseArgs({
 const streams = Number(values.streams ?? (values.short ? 40 : 100))
 const outageSeconds = Number(values.outage ?? (values.short ? 6 : 30))
 const workers = Number(values.workers ?? (values.short ? 40 : 100))
-const SLOTS_WITHIN_MS = 31_000
-const SETTLED_WITHIN_MS = 10_000
+/** A slot lives for 30 s. */
+const SLOTS_WITHIN_MS = 30_000 + 1000 * slowness()
+const SETTLED_WITHIN_MS = 10_000 * slowness()
 const TOKEN = 'torture-token-0123456789'
 const KEYS = { streams: 'torture-streams-0123456789', short: 'torture-short-0123456789' }
 const LAST_CREDITS = '0.05'
