@@ -139,7 +139,9 @@ for (const name of BODIES) {
     do tries.push(await attack(attacked, name, coding))
     while (tries.length < TRIES && tries.at(-1)!.longestTurnMs > MOST_TURN_MS)
     statuses.push(...tries.flatMap((one) => one.statuses))
-    table.push(tries.reduce((one, other) => (other.longestTurnMs < one.longestTurnMs ? other : one)))
+    table.push(
+      tries.reduce((one, other) => (other.longestTurnMs < one.longestTurnMs ? other : one)),
+    )
   }
 }
 let passed = 0
