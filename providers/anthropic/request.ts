@@ -11,7 +11,6 @@ import {
   markLast,
   type ContentBlock,
   type ToolResultBlock,
-  type ToolUseBlock,
   type DocumentBlock,
   type ImageBlock,
 } from './blocks.ts'
@@ -23,7 +22,7 @@ import {
   jsonInWords,
   openSchema,
   responseFormat,
-  withFlatRoot,
+  withClosedSchema,
 } from '../shared/schemas.ts'
 import {
   cannotForce,
@@ -33,9 +32,7 @@ import {
   allowedTools,
   CallIds,
   callsOf,
-  type Call,
 } from '../shared/tool-calls.ts'
-import { toInput } from '../shared/http.ts'
 import { withThoughts } from './thoughts.ts'
 import { EMPTY, NO_RESULT, OPENING, requireTexts, thoughtsOf } from '../shared/conversations.ts'
 import { isAddress, isDataUrl } from '../shared/files.ts'
@@ -272,13 +269,8 @@ interface ToolChoice {
  */
 function toTools(input: ChatInput, schemas: boolean, fail: Host['fail']): Tool[] {
   return allowedTools(input).map((tool) => {
-    const { name, parameters, strict } = tool.function
-    const strictly = strict === true && schemas
-    if (strictly && hasMaps(parameters ?? {})) {
-      const position = input.tools!.indexOf(tool)
-      throw openSchema(`function '${name}'`, `tools[${position}].function.parameters`, fail)
-    }
-    return toTool(withFlatRoot(tool, input.tools!.indexOf(tool), fail), strictly)
+    const strictly = tool.function.strict === true && schemas
+    return toTool(withClosedSchema(tool, input.tools!.indexOf(tool), strictly, fail), strictly)
   })
 }
 
@@ -350,7 +342,6 @@ class ConversationBuilder {
   readonly #ids = new CallIds()
   readonly #system: TextBlock[] = []
   readonly #turns: Turn[] = []
-  readonly #called = new Set<string>()
   /** The last message is a blank one of the user. */
   #endsBlank = false
 
@@ -386,24 +377,18 @@ class ConversationBuilder {
     const last = content.at(-1)!
     // The vendor refuses an answer prefix that ends in white space.
     if (role === 'assistant' && last.type === 'text') last.text = last.text.trimEnd()
-    return { system: this.#system, turns, called: this.#called }
+    return { system: this.#system, turns, called: this.#ids.called }
   }
 
   #addAnswer(message: ChatMessage, path: string): void {
     this.#answerRest()
     const texts = this.#texts(message, path)
     if (texts.length === 0 && message.refusal) texts.push({ type: 'text', text: message.refusal })
-    const calls = callsOf(message).map((call) => this.#toToolUse(call))
+    const calls = callsOf(message).map((call) => this.#ids.toToolUse(call))
     const blocks = withThoughts(thoughtsOf(message), texts, calls)
     const kept = blocks.filter((block) => block.type !== 'text' || !isBlank(block.text))
     markLast(kept, message.cache_control)
     this.#extend('assistant', kept)
-  }
-
-  #toToolUse({ id, name, text, cache_control }: Call): ToolUseBlock {
-    this.#called.add(name)
-    const block = { type: 'tool_use', id: this.#ids.open(id, name), name } as const
-    return { ...block, input: toInput(text), ...(cache_control !== undefined && { cache_control }) }
   }
 
   #addResult(message: ChatMessage, path: string): void {

@@ -5,7 +5,7 @@ import {
   jsonInWords,
   openSchema,
   responseFormat,
-  withFlatRoot,
+  withClosedSchema,
 } from '../shared/schemas.ts'
 import {
   allowedTools,
@@ -15,7 +15,6 @@ import {
   requireOneAnswer,
   CallIds,
   callsOf,
-  type Call,
 } from '../shared/tool-calls.ts'
 import { type Block, audioBlock, fileBlock, imageBlock } from './media.ts'
 import {
@@ -25,14 +24,13 @@ import {
   type SchemaForm,
   type Traits,
 } from './models.ts'
-import { countOrNone, notAnAnswer, toInput } from '../shared/http.ts'
+import { countOrNone, notAnAnswer } from '../shared/http.ts'
 import { hash } from 'node:crypto'
 import {
   isBlank,
   markLast,
   type Block as ClaudeBlock,
   type TextBlock,
-  type ToolUseBlock,
 } from '../anthropic/blocks.ts'
 import { withThoughts } from '../anthropic/thoughts.ts'
 import {
@@ -165,14 +163,9 @@ function toolsOf(
   const tools: Block[] = []
   for (const tool of given) {
     const { function: definition, cache_control } = tool
-    const { name, parameters, strict } = definition
     // Models with native schemas also have strict tools.
-    const strictly = strict === true && traits.schema === 'native'
-    if (strictly && hasMaps(parameters ?? {})) {
-      const position = input.tools!.indexOf(tool)
-      throw openSchema(`function '${name}'`, `tools[${position}].function.parameters`, fail)
-    }
-    const flat = withFlatRoot(tool, input.tools!.indexOf(tool), fail)
+    const strictly = definition.strict === true && traits.schema === 'native'
+    const flat = withClosedSchema(tool, input.tools!.indexOf(tool), strictly, fail)
     tools.push(specOf(flat.function, strictly, traits))
     if (cache_control && traits.cache === 'everywhere') tools.push(cachePoint(cache_control))
   }
@@ -342,7 +335,6 @@ class MessageBuilder {
   readonly #ids = new CallIds(shortId)
   readonly #system: Block[] = []
   readonly #turns: Turn[] = []
-  readonly #called = new Set<string>()
   #documents = 0
   /** The last message is a blank one of the user. */
   #endsBlank = false
@@ -393,7 +385,7 @@ class MessageBuilder {
     return {
       system: this.#system,
       turns,
-      called: this.#called,
+      called: this.#ids.called,
       reasoningLost: endsWithResults && turns.at(-2)!.content[0]!.reasoningContent === undefined,
     }
   }
@@ -415,7 +407,7 @@ class MessageBuilder {
       text: String(part.text ?? part.refusal ?? ''),
       cache_control: part.cache_control,
     }))
-    const calls = callsOf(message).map((call) => this.#toToolUse(call))
+    const calls = callsOf(message).map((call) => this.#ids.toToolUse(call))
     const thoughts = this.#traits.signsReasoning ? thoughtsOf(message) : []
     const blocks = withThoughts(thoughts, texts, calls)
     const kept = blocks.filter((block) => block.type !== 'text' || !isBlank(block.text))
@@ -426,12 +418,6 @@ class MessageBuilder {
       if ('cache_control' in block) addCachePoint(converted, block.cache_control, this.#traits)
     }
     this.#extend('assistant', converted)
-  }
-
-  #toToolUse({ id, name, text, cache_control }: Call): ToolUseBlock {
-    this.#called.add(name)
-    const block = { type: 'tool_use', id: this.#ids.open(id, name), name } as const
-    return { ...block, input: toInput(text), ...(cache_control !== undefined && { cache_control }) }
   }
 
   #addResult(message: ChatMessage, path: string): void {

@@ -99,6 +99,25 @@ export function withFlatRoot(
   }
 }
 
+/**
+ * A function whose schema has a flat root, for a vendor that closes all objects of a strict schema.
+ * @param position the index of the function among the tools of the request, for the error
+ * @param strictly whether the vendor holds the model to the schema
+ * @throws the failure class `bad_request` for a strict function that takes maps, or that has no flat root
+ */
+export function withClosedSchema(
+  tool: any,
+  position: number,
+  strictly: boolean,
+  fail: Host['fail'],
+): any {
+  const { name, parameters } = tool.function
+  if (strictly && hasMaps(parameters ?? {})) {
+    throw openSchema(`function '${name}'`, `tools[${position}].function.parameters`, fail)
+  }
+  return withFlatRoot(tool, position, fail)
+}
+
 /** The members that the root of a schema and its branches name, and those that all of them require. */
 function membersOf(root: Readonly<Record<string, any>>): object {
   const properties = new Map<string, any[]>()

@@ -1,5 +1,6 @@
 /** Tool calls in a conversation, and their ids. */
 import type { ChatMessage, Host, ChatInput } from '../../src/plugin.ts'
+import { toInput } from './http.ts'
 
 /** A call of a tool. */
 export interface Call {
@@ -8,6 +9,16 @@ export interface Call {
   /** Its arguments as the model wrote them. */
   readonly text: string
   /** The client's cache mark. */
+  readonly cache_control?: unknown
+}
+
+/** A call as a block of the Messages API, which Converse has under other names. */
+interface ToolUse {
+  readonly type: 'tool_use'
+  readonly id: string
+  readonly name: string
+  /** The arguments, as an object. */
+  readonly input: unknown
   readonly cache_control?: unknown
 }
 
@@ -32,6 +43,7 @@ export function callsOf({ tool_calls, function_call }: ChatMessage): Call[] {
 export class CallIds {
   readonly #normalize: (id: string) => string
   readonly #used = new Set<string>()
+  readonly #called = new Set<string>()
   /** Calls of the last turn without a result, by the client's id. */
   #waiting: { readonly given: string | undefined; readonly name: string; readonly id: string }[] =
     []
@@ -41,6 +53,17 @@ export class CallIds {
     this.#normalize = normalize
   }
 
+  /** Names of all tools that the conversation calls. */
+  get called(): ReadonlySet<string> {
+    return this.#called
+  }
+
+  /** Registers a call. @returns the block that has the id for the vendor */
+  toToolUse({ id, name, text, cache_control }: Call): ToolUse {
+    const block = { type: 'tool_use', id: this.open(id, name), name } as const
+    return { ...block, input: toInput(text), ...(cache_control !== undefined && { cache_control }) }
+  }
+
   /** Registers a call. @returns the id for the vendor */
   open(clientId: string | undefined, name: string): string {
     const given = clientId === undefined ? undefined : this.#normalize(clientId)
@@ -48,6 +71,7 @@ export class CallIds {
     let id = plain
     for (let n = 2; this.#used.has(id); n++) id = `${plain}_${n}`
     this.#used.add(id)
+    this.#called.add(name)
     this.#waiting.push({ given, name, id })
     return id
   }
