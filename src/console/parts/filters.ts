@@ -31,10 +31,10 @@ export function Filters({ filters }: { readonly filters: readonly Filter[] }) {
     ${set.map(
       ({ name, label, value }) =>
         html`<span class="chip" key=${`${name}=${value}`}>
-          <span>${label}: <b>${value}</b></span>
+          <span>${label}: <b>${value || 'none'}</b></span>
           <button
             type="button"
-            aria-label=${`Remove the filter ${label}: ${value}`}
+            aria-label=${`Remove the filter ${label}: ${value || 'none'}`}
             onClick=${() => remove(name, value)}
           >
             ✕

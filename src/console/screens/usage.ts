@@ -355,8 +355,11 @@ function callsOf(
   range: UsageAnswer['range'] | undefined,
 ): Content {
   const text = shortCount(sums.calls)
-  if (group === undefined || group.includes(null)) return text
-  const href = requestsHref(Object.fromEntries(names.map((name, i) => [name, group[i]!])), range)
+  if (group === undefined) return text
+  const href = requestsHref(
+    Object.fromEntries(names.map((name, i) => [name, group[i] ?? ''])),
+    range,
+  )
   return href === undefined ? text : html`<a href=${href} data-figure=${sums.calls}>${text}</a>`
 }
 

@@ -60,18 +60,18 @@ const rare = (column: FilterName): CallIndex => ({
 })
 
 const isUnfinished = ({ filters }: LogQuery) =>
-  filters.outcome?.every((one) => one !== 'completed') ?? false
+  filters.outcome?.every((one) => one !== 'completed' && one !== '') ?? false
 
 /** A decision about a call that passed has no rule, and so three words at most. */
 const isDecided = ({ filters, decided }: LogQuery) =>
-  (filters.guard?.every((one) => one !== 'passed') ?? false) ||
+  (filters.guard?.every((one) => one !== 'passed' && one !== '') ?? false) ||
   (decided?.every((one) => one.split(' ').length > 3) ?? false)
 
 const isBad = (query: LogQuery) =>
   (query.status?.every(([from]) => from >= 400) ?? false) ||
   (query.ends?.every((end) => end !== 'completed') ?? false) ||
   isUnfinished(query) ||
-  query.filters.limited_by !== undefined
+  (query.filters.limited_by?.every((one) => one !== '') ?? false)
 
 /** The first one that fits a query finds it fastest. One of all calls of an account or a model would cost each call more than the rest. */
 const INDEXES: readonly CallIndex[] = [
@@ -110,7 +110,9 @@ function conditionsOf(query: LogQuery, indexes: ReadonlySet<string>): Conditions
   const { filters, status, ends, stream, charged, keyed, minCost, minMs } = query
   const index = INDEXES.find(
     ({ name, column, fits }) =>
-      indexes.has(name) && (!column || filters[column]?.length === 1) && (fits?.(query) ?? true),
+      indexes.has(name) &&
+      (!column || (filters[column]?.length === 1 && filters[column][0] !== '')) &&
+      (fits?.(query) ?? true),
   )
   const column = index?.column
   const indexed = [...(column ? [`${column} = ?`] : []), ...(index?.fits ? [index.where!] : [])]
@@ -119,7 +121,7 @@ function conditionsOf(query: LogQuery, indexes: ReadonlySet<string>): Conditions
   for (const name of FILTERS) {
     const values = filters[name]
     if (!values || name === column) continue
-    rest.push(`${name} IN (${values.map(() => '?').join(', ')})`)
+    rest.push(`ifnull(${name}, '') IN (${values.map(() => '?').join(', ')})`)
     restValues.push(...values)
   }
   if (status) {
@@ -412,10 +414,15 @@ interface Search {
  */
 function search(db: DatabaseSync, query: LogQuery, { lowest, calls, until, ...at }: Search) {
   const indexes = namesIn(db, `pragma_index_list('call')`)
-  const { from, indexed, rest, indexedValues, restValues } = conditionsOf(query, indexes)
   // Calls of an earlier version have no value there.
   const columns = namesIn(db, `pragma_table_info('call')`)
-  if (Object.keys(query.filters).some((name) => !columns.has(name))) return undefined
+  const [stored, absent] = [true, false].map((is) =>
+    Object.entries(query.filters).filter(([name]) => columns.has(name) === is),
+  )
+  if (absent!.some(([, values]) => !values.includes(''))) return undefined
+  const filters = Object.fromEntries(stored!)
+  const asked = conditionsOf({ ...query, filters }, indexes)
+  const { from, indexed, rest, indexedValues, restValues } = asked
   const inner = `FROM ${from} WHERE id < ? AND id >= ? AND ${indexed} ORDER BY id DESC`
   const select = db.prepare(
     `SELECT * FROM (SELECT * ${inner} LIMIT ${WINDOW}) WHERE ${rest} LIMIT ?`,

@@ -27,7 +27,7 @@ export type FilterName = keyof typeof VALUES
 
 export const FILTERS = Object.keys(VALUES) as readonly FilterName[]
 
-/** Filters of a list. Values of one filter are alternatives; all filters have to hold. */
+/** Filters of a list. Values of one filter are alternatives, an empty one finds calls without a value; all filters have to hold. */
 export interface LogQuery {
   readonly filters: Readonly<Partial<Record<FilterName, readonly string[]>>>
   /** Statuses, as ranges: 404 is [404, 404], 4xx is [400, 499]. */
@@ -68,7 +68,7 @@ export function matches(
   { filters, status, ends, stream, charged, keyed, decided, minCost, minMs }: LogQuery,
 ): boolean {
   const isOf = Object.entries(filters).every(([name, values]) =>
-    values.includes(String(VALUES[name as FilterName](call))),
+    values.includes(VALUES[name as FilterName](call) ?? ''),
   )
   const has = call.status ?? 0
   return (

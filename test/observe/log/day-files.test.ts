@@ -129,6 +129,13 @@ describe.each([
         ({ key_id, outcome }) => key_id === 'k1' && outcome !== 'completed',
       ],
       [{ filters: { account: ['acme'], code: ['x'] } }, () => false],
+      // An empty value finds the calls that have none.
+      [{ filters: { code: [''] } }, (_, i) => i % 13 > 0],
+      [{ filters: { limited_by: [''], key: ['k1'] } }, (_, i) => i % 13 > 0 && i % 3 === 1],
+      [{ filters: { tag: ['', 'team'] } }, () => true],
+      [{ filters: { user: ['', 'u4'] } }, (_, i) => i % 4 > 0 || i % 8 === 4],
+      [{ filters: { key: [''] } }, (_, i) => i % 21 === 18],
+      [{ filters: { guard: [''] } }, () => false],
       [{ filters: { account: ['acme'] }, status: [[400, 599]] }, (_, i) => i % 5 === 0],
       [{ filters: { tag: ['team'], user: ['u4'] } }, (_, i) => i % 8 === 4],
       [{ filters: {}, keyed: true }, ({ key_id }) => key_id !== undefined],
@@ -303,6 +310,9 @@ describe('the files of the request log', () => {
     expect(all(files, { filters: {}, status: [[400, 499]] })).toEqual([third, second])
     expect(all(files, { filters: { limited_by: ['key.rpm'] } })).toEqual([second])
     expect(all(files, { filters: {}, minCost: 10n ** 17n })).toEqual([first])
+    // Its file has no column for what came later.
+    expect(all(files, { filters: { team: ['', 'x'] } })).toEqual([call.id, third, second, first])
+    expect(all(files, { filters: { team: ['x'] } })).toEqual([])
     const found = files.find(first!.slice(4))!
     const { limits, ...view } = EARLIER_VIEW
     expect(JSON.parse(JSON.stringify(callView(found, false)))).toEqual({ ...view, running: false })

@@ -56,6 +56,10 @@ describe('a request log in Redis', () => {
     const ids = (wanted: (i: number) => boolean) => lines.filter((_, i) => wanted(i)).map(idOf)
     expect(await all(other, { filters: { key: ['k1'] } })).toEqual(ids((i) => i % 4 === 1))
     expect(await all(one, { status: [[400, 499]] })).toEqual(ids((i) => i % 5 === 0))
+    expect(await all(one, { filters: { key: ['', 'k1'], code: [''] } })).toEqual(
+      ids((i) => i % 4 === 1),
+    )
+    expect(await all(one, { filters: { key: [''] } })).toEqual([])
     const [from, to] = [NOON - 30 * 4_000_000, NOON - 10 * 4_000_000 + 1]
     expect(await all(one, { from, to })).toEqual(ids((i) => i >= 10 && i <= 30))
   })
