@@ -81,7 +81,7 @@ export function Guard() {
       <${Filters} filters=${FILTERS} />
     </header>
     <${Answered} of=${sums} lines=${4}>
-      ${({ data }: { data: GuardAnswer }) => html`<${Decisions} data=${data} />`}
+      ${({ data }: { data: GuardAnswer }) => html`<${Decisions} data=${data} model=${query.getAll('model').join(', ')} />`}
     <//>
     <section class="stack">
       <header class="screen-head">
@@ -122,7 +122,16 @@ export function Guard() {
   </div>`
 }
 
-function Decisions({ data }: { readonly data: GuardAnswer }) {
+/** Sums of decisions. They are kept by rule, key and account: of one model there are none. @param model the filter, empty for all */
+function Decisions({ data, model }: { readonly data: GuardAnswer; readonly model: string }) {
+  if (model !== '')
+    return html`<div class="stack">
+      <p class="muted">
+        Decisions are not counted by model: the sums by rule and by key are left out. The list below has
+        those about ${model}, as far back as calls are kept.
+      </p>
+      <${Guards} data=${data} />
+    </div>`
   const days = daysOf(data.range)
   const byDay = Map.groupBy(data.decisions, idOf)
   const ofRules = data.rules.filter(({ rule }) => rule !== '')
@@ -194,7 +203,12 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
         }
       <//>
     </div>
-    <${Panel} title="Guards">
+    <${Guards} data=${data} />
+  </div>`
+}
+
+function Guards({ data }: { readonly data: GuardAnswer }) {
+  return html`<${Panel} title="Guards">
       <table class="plain stacked">
         <${Heads} names=${['Guard', 'Runs', 'Circuit', 'Errors', 'p50 / p95']} end=${['Errors', 'p50 / p95']} />
         <tbody>
@@ -212,8 +226,7 @@ function Decisions({ data }: { readonly data: GuardAnswer }) {
           )}
         </tbody>
       </table>
-    <//>
-  </div>`
+    <//>`
 }
 
 type Decision = Omit<GuardAnswer['decisions'][number], 'day' | 'calls'>
