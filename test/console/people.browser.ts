@@ -11,6 +11,7 @@ it('a token is made and ended, and a member is invited', async (context) => {
   const { page, faults } = await visitors.page()
   await page.goto('/console/settings/people')
   await settled(page)
+  await page.getByText('There are no members yet. To invite one, choose the account').waitFor()
   const tokens = page.locator('form').first()
   await tokens.getByLabel('Name').fill('ci')
   await tokens.getByText('Show as YAML and curl').click()

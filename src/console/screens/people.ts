@@ -188,7 +188,9 @@ function Members() {
     ${error && html`<${Failure} error=${error} />`}
     <${Answered} of=${members}>
       ${({ data }: { data: readonly MemberAnswer[] }) =>
-        html`<table class="plain stacked">
+        data.length === 0
+          ? html`<p class="muted">There are no members yet. To invite one, choose the account, write a name, and send the link that is shown then: it opens the page of that account.</p>`
+          : html`<table class="plain stacked">
           <${Heads} names=${['Name', 'Account', 'Team', 'Manages', '']} />
           <tbody>
             ${data.map(
