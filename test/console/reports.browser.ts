@@ -147,6 +147,12 @@ describe.skipIf(!hasBrowser)('models, guard and settings', () => {
 
   it('show contents that are kept, and export what an operator says of decisions', async () => {
     const { page, faults } = await stage.page()
+    // They are not kept by model: of one there is the list alone.
+    await page.goto('/console/guard?model=mock/echo')
+    await settled(page)
+    await page.getByText('Decisions are not counted by model').waitFor()
+    expect(await page.getByRole('heading', { name: 'By rule' }).count()).toBe(0)
+    expect(await page.locator('table.rows tbody tr').count()).toBeGreaterThan(0)
     await page.goto(`/console/guard?key=${places.KEY!}`)
     await settled(page)
     await page.getByRole('button', { name: 'Review' }).click()
@@ -207,6 +213,8 @@ describe.skipIf(!hasBrowser)('models, guard and settings', () => {
     await expect
       .poll(() => page.locator('main').innerText())
       .toMatch(/state\.driver\s+where accounts, keys and money are kept\s+file\s+configuration/)
+    // It is the first one, although an earlier section has a setting that is explained with its name.
+    expect(await page.locator('.settings th .mono').first().innerText()).toBe('state.driver')
     expect(await page.locator('main').innerText()).not.toContain('token-of-the')
     // What the manual says of it, its unit, and its default where it is another value.
     await page.getByLabel('Search', { exact: true }).fill('body of a chat request')

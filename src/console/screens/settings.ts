@@ -215,7 +215,9 @@ function Sections({
       }),
     [settings, meaningOf],
   )
-  const shown = rows.filter(({ words }) => words.includes(wanted))
+  const shown = rows
+    .filter(({ words }) => words.includes(wanted))
+    .toSorted((one, next) => distance(one.path, wanted) - distance(next.path, wanted))
   if (shown.length === 0) {
     return html`<${Empty} title="No setting matches."><p class="muted">Search for less.</p><//>`
   }
@@ -229,6 +231,13 @@ function Sections({
         open=${wanted !== '' || ofSection.length <= 40}
       />`,
   )
+}
+
+/** How far the name of a setting is from what is looked for: it is that name, ends with it, has it, or only its other words have it. */
+function distance(path: string, wanted: string): number {
+  const name = path.toLowerCase()
+  if (name === wanted) return 0
+  return name.endsWith(`.${wanted}`) ? 1 : name.includes(wanted) ? 2 : 3
 }
 
 /** A section, whose rows are made when it is opened. */
