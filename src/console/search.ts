@@ -83,6 +83,9 @@ export function Search() {
       onInput=${(event: Event) => setText((event.target as HTMLInputElement).value)}
       onKeyDown=${onKeyDown}
     />
+    <svg class="glass" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">
+      <path d="M7 2a5 5 0 110 10A5 5 0 017 2zM10.500 10.500L14 14" />
+    </svg>
     <div class=${hits ? 'found' : 'found hidden'}>
       <ul id="hits" role="listbox" aria-label="Found" class="hits">
         ${hits?.map(

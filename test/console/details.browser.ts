@@ -1,7 +1,7 @@
 /** What screens show of one thing, and what can be done with it there. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Page } from 'playwright-core'
-import { hasBrowser, settled, Stage } from './_browser.ts'
+import { hasBrowser, overflowOf, settled, Stage } from './_browser.ts'
 import { furnish } from './_furniture.ts'
 
 let stage: Stage
@@ -401,3 +401,72 @@ describe.skipIf(!hasBrowser)('the holder of a key', () => {
     await page.context().close()
   })
 })
+
+describe.skipIf(!hasBrowser)('a narrow window', () => {
+  it('keeps a value of the configuration in one piece', async () => {
+    const { page } = await stage.page({ width: 760 })
+    await page.goto('/console/settings/configuration')
+    await settled(page)
+    const broken = await page.locator('.settings td.mono').evaluateAll(brokenOf)
+    expect(broken).toEqual([])
+    await page.context().close()
+  })
+
+  it('has the parts of a screen in one line, which is scrolled to the one that is shown', async () => {
+    const { page } = await stage.page({ width: 360 })
+    await page.goto('/console/settings/gateways')
+    await settled(page)
+    const tabs = page.locator('.tabs a')
+    const boxes = await Promise.all((await tabs.all()).map((one) => one.boundingBox()))
+    expect(new Set(boxes.map((box) => box!.y)).size).toBe(1)
+    const shown = (await page.locator('.tabs [aria-current]').boundingBox())!
+    expect(shown.x).toBeGreaterThanOrEqual(0)
+    expect(shown.x + shown.width).toBeLessThanOrEqual(360)
+    expect(await overflowOf(page)).toBe(0)
+    await page.context().close()
+  })
+
+  it('shows the word of the search whole, or a sign in its place', async () => {
+    const { page } = await stage.page({ width: 360 })
+    // What else the line has takes its room.
+    await page.route('**/admin/session', async (route) => {
+      const { data } = (await stage.admin('GET', '/session')).json
+      await route.fulfill({ json: { data: { ...data, demo: true } } })
+    })
+    await page.goto('/console/settings/gateways')
+    await settled(page)
+    const sign = page.locator('.search .glass')
+    for (const width of [320, 360, 390, 480, 759]) {
+      await page.setViewportSize({ width, height: 800 })
+      const field = (await page.locator('.search input').boundingBox())!
+      expect([width, await sign.isVisible()]).toEqual([width, field.width < 88])
+      expect(field.width).toBeGreaterThanOrEqual(40)
+      expect([width, await overflowOf(page)]).toEqual([width, 0])
+    }
+    await page.locator('.search input').focus()
+    expect(await sign.isVisible()).toBe(false)
+    await page.context().close()
+  })
+})
+
+/** In the page: short texts that take more than one line. */
+function brokenOf(elements: unknown[]): string[] {
+  return (elements as BrokenElement[])
+    .filter((element) => {
+      const range = element.ownerDocument.createRange()
+      range.selectNodeContents(element)
+      const lines = new Set([...range.getClientRects()].map(({ y }) => y))
+      return element.innerText.length < 16 && lines.size > 1
+    })
+    .map(({ innerText }) => innerText)
+}
+
+interface BrokenElement {
+  readonly innerText: string
+  readonly ownerDocument: {
+    createRange(): {
+      selectNodeContents(element: unknown): void
+      getClientRects(): Iterable<{ readonly y: number }>
+    }
+  }
+}
