@@ -146,7 +146,7 @@ export function keyIn(text: string): string {
   return /sk-sluice-\w+/.exec(text)![0]
 }
 
-/** With a body a POST. */
+/** Sends a request with a secret: a POST where there is a body, otherwise a GET. */
 export function ask(url: string, secret: string, path: string, body?: object) {
   const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' }
   return send(url + path, body ? 'POST' : 'GET', body && JSON.stringify(body), headers)

@@ -26,7 +26,7 @@ for (const name of Object.keys(process.env)) {
 
 vi.setConfig({ testTimeout: 120_000 * patience(), hookTimeout: 60_000 * patience() })
 
-// As the command line does. The threads of a gateway start in a third of the time.
+// The command line does it too. The threads of a gateway start in a third of the time.
 enableCompileCache()
 // Plugins of tests and examples find this gateway by its name.
 providePluginImports()

@@ -7,12 +7,15 @@ const WORK = () => JSON.stringify(Array.from({ length: 20_000 }, (_, id) => ({ i
 /** How long the machine that bounds were written for takes to read it five times. */
 const USUAL_MS = 37
 
-/** From 1 to 6: what waits for a processor, for each of them. Deadlines of tests are multiplied with it. */
+/** The factor, from 1 to 6, by which deadlines of tests are multiplied: how many programs wait for each processor. */
 export function patience(): number {
   return atMost(loadavg()[0]! / availableParallelism())
 }
 
-/** From 1 to 6, and never less than `patience()`: what a known work takes now. Bounds of time that a run is judged by are multiplied with it. */
+/**
+ * The factor, from 1 to 6, by which bounds of time that a run is judged by are multiplied: how long a known work takes
+ * now, and never less than `patience()`.
+ */
 export function slowness(): number {
   const work = WORK()
   const startedAt = performance.now()

@@ -17,9 +17,9 @@ export interface TestKey {
 }
 
 export interface TestGateway extends AsyncDisposable {
-  /** Without `/v1`. */
+  /** The address of the gateway without `/v1`. */
   readonly url: string
-  /** With `/v1`: what a client calls its base URL. */
+  /** The address with `/v1`, which a client calls its base URL. */
   readonly baseURL: string
   readonly gateway: Gateway
   /** A key of the account `acme`, which has 100 USD. */
@@ -106,10 +106,10 @@ export function loaded(config: UserConfig, directory = import.meta.dirname): Loa
 
 /**
  * Starts a gateway on a free port. Its caller closes it.
- * @param config as a file has it, or as it was loaded
- * @param directory where its configuration would be
+ * @param config a configuration as a file has it, or as it was loaded
+ * @param directory the folder in which its configuration would be
  * @param options.withAccount false: its state has accounts already
- * @param options.port of its server, by default a free one
+ * @param options.port the port of its server, a free one by default
  * @param options.freezesAll false: as it serves, built-in providers get input that is not frozen
  */
 export async function createTestGateway(

@@ -43,7 +43,7 @@ function setUp() {
   return { clock, config, stored, records, ledger, instance, accounts: instance(), enter, pay }
 }
 
-/** As {@link setUp}, with one account and one key. */
+/** What {@link setUp} makes, and one account with one key. */
 async function setUpKey() {
   const all = setUp()
   await all.accounts.createAccount({ id: 'acme', name: 'Acme' })

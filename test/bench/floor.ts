@@ -315,7 +315,7 @@ interface Shared {
   readonly log: Log
 }
 
-/** As far as the floor reads them; everything in them is checked. */
+/** The members of a chat request that the floor reads; everything in them is checked. */
 interface ChatRequest {
   readonly model?: unknown
   readonly messages?: unknown

@@ -77,7 +77,7 @@ function inSteps(matcher: PatternMatcher, text: string): Timing {
 
 interface Timing {
   readonly total: number
-  /** By the clock: this is how long others wait. */
+  /** The longest step by the clock, in ms: others wait for so long. */
   readonly slowest: number
 }
 

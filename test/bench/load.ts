@@ -59,7 +59,10 @@ let pool: Pool
 /** Bytes of a correct completion, by kind, system and key: found by `check`, expected ever after. */
 const lengths = new Map<string, number>()
 const lengthId = (answer: string) => `${answer} ${target.url} ${target.key}`
-/** Of the job under way: streams that the one before left open end in errors. */
+/**
+ * The first wrong answer of the job under way. Each job has its own, because streams that the one before left open end
+ * in errors.
+ */
 let wrong = Promise.withResolvers<never>()
 
 /** The first wrong answer makes every figure worthless. Does not throw, because undici would catch it. */

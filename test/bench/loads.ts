@@ -12,7 +12,10 @@ export interface Load {
   readonly turns: number
   /** Turns before those that count, for compilers, and the calls of each: a short burst, if there are none. */
   readonly warm?: { readonly turns: number; readonly calls?: number }
-  /** In new processes every time: of starts, and of memory, because the free room of a used heap would hide what streams take. */
+  /**
+   * Whether each turn has new processes: loads of starts do, and those of memory, because the free room of a used heap
+   * would hide what streams take.
+   */
   readonly isFresh?: boolean
   /** The vendor without anything between takes a turn too. */
   readonly withDirect?: boolean
@@ -156,7 +159,7 @@ function sizes(turns: number): Load[] {
   }))
 }
 
-/** In many turns: what a policy adds is less than a call varies by between turns. */
+/** Loads with a policy. They have many turns, because what a policy adds is less than a call varies by between turns. */
 function policies(): Load[] {
   const policy = 'literals'
   const large = { ...JSON_JOB, requestBytes: 102_400 }

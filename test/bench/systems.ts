@@ -26,7 +26,7 @@ export const canPin = ['0', '1'].every(
 /** A program that is measured. */
 export interface Program {
   readonly name: string
-  /** Of Node.js; the port follows. */
+  /** Arguments of Node.js; the port follows them. */
   readonly args: readonly string[]
   readonly env?: NodeJS.ProcessEnv
   /** It charges: its answers have a cost and a request id. */

@@ -193,7 +193,7 @@ describe('the layer that is set up at run time', () => {
   const SECRET = 'what-must-not-be-read-by-any-entry-ever'
   const NAMES = ['a', 'b', 'c'] as const
   const words = fc.constantFrom('plain', '${SLUICEGATE_SECRET}', '$${X} and ${', 'a: b # c')
-  /** In a file `${` would be a reference. */
+  /** Texts without references: in a file, `${` would begin one. */
   const plainWords = fc.constantFrom('plain', 'of the file', 'a: b # c')
   const named = <T>(entry: fc.Arbitrary<T>) =>
     fc.dictionary(fc.constantFrom(...NAMES), entry, { maxKeys: 3 })

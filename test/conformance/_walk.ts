@@ -152,7 +152,7 @@ const SPANS: Readonly<Record<string, number>> = { minute: MINUTE_MS, '5h': 300 *
 /** The rules in their simplest form, to be checked by reading: every sum is computed from rows and calls. */
 export class Model {
   paid = false
-  /** In the place of a key: limits and admissions over all keys. */
+  /** Limits and admissions over all keys of the account, counted like those of a key. */
   readonly own = new ModelKey()
   readonly tier = new ModelKey()
   readonly keys = new Map(['k1', 'k2', 'k3', TEAM].map((id) => [id, new ModelKey()]))
@@ -696,7 +696,7 @@ function capOf(limits: KeyLimits | undefined): Cap | undefined {
 /** How far costs may pass what is left: by `most`, which grows with what calls cost above their ceilings. */
 interface Bound {
   most: Pico
-  /** Of the calls that ran when it was set. */
+  /** The ceilings of the calls that ran when the bound was set, by request. */
   readonly ceilings: Map<string, Pico>
 }
 
@@ -726,9 +726,9 @@ export class Walk {
   readonly #random: () => number
   #models = new Map<string, Model>()
   #calls: WalkCall[] = []
-  /** Of the overrun of each account. */
+  /** The bound of the overrun of each account. */
   #bounds = new Map<string, Bound>()
-  /** Of the overrun of each cap, by account and key: as it was when a call was admitted last. */
+  /** The bound of the overrun of each cap, by account and key, as it was when a call was admitted last. */
   #capBounds = new Map<string, Bound & { readonly cap: Cap; readonly day: string }>()
   readonly #trail: unknown[][] = []
   /** Whether single amounts are as large as they may be, so that sums leave 64 bits. */
@@ -1330,7 +1330,10 @@ export class Walk {
     return this.#random() < probability
   }
 
-  /** From 1 pico-dollar to 100 USD, or to the most of one booking, evenly distributed over the orders of magnitude. */
+  /**
+   * An amount from 1 pico-dollar to 100 USD, or to the most of one booking, evenly distributed over the orders of
+   * magnitude.
+   */
   #amount(): Pico {
     return bounded(BigInt(Math.floor(10 ** (this.#random() * (this.#wide ? 19 : 14)))))
   }

@@ -21,7 +21,7 @@ import { holdOf } from '../state/_hold.ts'
 export interface ArchiveOptions {
   /** Random histories; their seed is printed when one of them fails. */
   readonly runs: number
-  /** For engines that bring their own time. */
+  /** The clock of an engine that brings its own time. */
   readonly clock?: () => TestClock | Promise<TestClock>
 }
 

@@ -33,7 +33,7 @@ export interface TestClock {
 }
 
 export interface ConformanceOptions {
-  /** For engines that bring their own time; else a clock that stands still until it is advanced. */
+  /** The clock of an engine that brings its own time; without it a clock stands still until it is advanced. */
   readonly clock?: () => TestClock | Promise<TestClock>
   /** `walk`: no examples, of an engine that decides by the same book as another one. Their own file has them. */
   readonly only?: 'walk' | 'examples'

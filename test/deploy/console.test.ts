@@ -9,7 +9,7 @@ import { own } from './_installed.ts'
 import { addressOf, startAs } from './_process.ts'
 
 const { modules } = inject('installed')
-/** Of a first visit: files, and what they ask. */
+/** The most answers of a first visit: files, and what they ask for. */
 const MOST_ANSWERS = 12
 const SCREENS = [
   '/console',

@@ -34,7 +34,7 @@ interface Manifest {
   readonly name: string
   readonly version: string
   readonly license?: string
-  /** In manifests of long ago. */
+  /** Licenses as old manifests list them. */
   readonly licenses?: readonly { readonly type: string }[]
   readonly scripts?: Readonly<Record<string, string>>
   readonly dependencies?: object

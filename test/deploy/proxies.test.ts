@@ -218,7 +218,7 @@ describe.runIf(hasRedis())('a rolling restart', () => {
     const load = async () => {
       while (!over.signal.aborted) {
         let result = await ask()
-        // As official clients do: a proxy may have sent a request on a connection that was being closed.
+        // Official clients ask again too: a proxy may have sent a request on a connection that was being closed.
         for (let i = 0; i < 2 && /^50[234] /.test(result); i++) result = await ask()
         statuses.set(result, (statuses.get(result) ?? 0) + 1)
       }

@@ -102,7 +102,7 @@ const PLACES = Object.keys(FOLDERS)
 
 /** A page of `docs/` with what its head says. */
 interface Listed {
-  /** Below `docs/`. */
+  /** The folder of the page, below `docs/`. */
   readonly folder: string
   readonly file: string
   readonly title: string

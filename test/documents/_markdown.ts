@@ -11,7 +11,7 @@ export interface Block {
   /** The word behind the fence; empty without one. */
   readonly language: string
   readonly text: string
-  /** Of the opening fence, from 1. */
+  /** The line of the opening fence, counted from 1. */
   readonly line: number
   /**
    * What the comment on the line before says:
@@ -34,14 +34,14 @@ export interface Link {
 }
 
 export class Page {
-  /** From the root of the repository. */
+  /** The path from the root of the repository. */
   readonly path: string
   readonly text: string
   readonly blocks: readonly Block[]
   /** The text with fenced blocks blanked, line by line. */
   readonly #prose: readonly string[]
 
-  /** @param text in place of what the file has */
+  /** @param text the text that stands for that of the file */
   constructor(path: string, text = readFileSync(join(root, path), 'utf8')) {
     this.path = path
     this.text = text

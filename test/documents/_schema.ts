@@ -1,7 +1,7 @@
 /** Members of a valibot schema by their dotted paths, with their defaults as documents write them. */
 
 export interface Member {
-  /** Undefined where there is none. */
+  /** The default as text; undefined where there is none. */
   readonly default: string | undefined
   readonly required: boolean
 }

@@ -35,7 +35,7 @@ export interface Finding {
   readonly blocks: readonly Block[]
 }
 
-/** So many of so many. */
+/** A number of cases, and how many of them there are in all. */
 export interface Figure {
   readonly of: number
   readonly all: number

@@ -28,7 +28,7 @@ interface Row {
 
 interface FalseBlock
   extends Pick<Block, 'guard' | 'rule' | 'causes'>, Pick<Line, 'lang' | 'group'> {
-  /** Only of the open half. */
+  /** The text, where it is of the open half. */
   readonly text?: string
 }
 

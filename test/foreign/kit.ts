@@ -13,7 +13,7 @@ interface Known {
 /** Where a case asks, and with which key. */
 export interface Place {
   readonly key: string
-  /** Without `/v1`. */
+  /** The address of the gateway without `/v1`. */
   readonly url: string
   readonly baseURL: string
 }

@@ -34,7 +34,7 @@ export function managing({ files, env }: Pick<Place, 'files' | 'env'> = {}): Pro
   return kept({ files: { 'gateway.config.json': own, ...files }, env: { ...secret, ...env } })
 }
 
-/** A gateway of a folder. @param files by default one configuration without vendors */
+/** A gateway of a folder. @param files the files of the folder, one configuration without vendors by default */
 export async function kept({ files = {}, directory, ...options }: Place = {}): Promise<Managing> {
   const cwd =
     directory ??

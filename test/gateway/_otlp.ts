@@ -75,7 +75,7 @@ const traces = v.strictObject({
 
 export type OtlpSpan = v.InferOutput<typeof span>
 
-/** The spans of a request. @throws for anything that the protocol does not define */
+/** The spans of a request. @throws Error for anything that the protocol does not define */
 export function checkTraces(body: unknown): OtlpSpan[] {
   const { resourceSpans } = v.parse(traces, body)
   return resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap(({ spans }) => spans))

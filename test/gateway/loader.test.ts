@@ -205,7 +205,7 @@ describe('what is wrong with a plugin', () => {
       'node_modules/x/package.json': '{"type": "module", "exports": "./x.ts"}',
       'node_modules/x/x.ts': plugin('x'),
     })
-    // In a process of its own: the test runner transforms TypeScript wherever it is.
+    // The plugin is loaded in a process of its own, because the test runner transforms TypeScript wherever it is.
     const loader = pathToFileURL(join(import.meta.dirname, '../../src/gateway/loader.ts')).href
     const script = `
       import { loadProvider } from ${JSON.stringify(loader)}

@@ -57,7 +57,7 @@ async function screened(
   return { sent, rules, finish: choices.at(-1)?.finish_reason }
 }
 
-/** Between code units, halves of characters included. */
+/** The pieces of a text that is cut between code units, halves of characters included. */
 function cutAt(text: string, cuts: readonly number[]): string[] {
   const places = [0, ...[...new Set(cuts)].sort((a, b) => a - b), text.length]
   return places.slice(1).map((to, i) => text.slice(places[i], to))

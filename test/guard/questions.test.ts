@@ -24,7 +24,7 @@ const UNUSABLE = {
   message: { role: 'assistant', content: 'I would rather not.' },
   finish_reason: 'stop',
 }
-/** About the input, and about an answer of one segment. */
+/** The price of two questions: one about the input, and one about an answer of one segment. */
 const BOTH = 2 * QUESTION
 
 /** What is set aside for a call with a policy. */

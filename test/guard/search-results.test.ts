@@ -36,7 +36,7 @@ const judge = guardPlugin(
     checkOutput: () => ({ action: 'pass' }),
   }),
 )
-/** Like personal data: local, and exact everywhere. */
+/** A guard that works like the one for personal data: local, and exact everywhere. */
 const exact = guardPlugin('exact', wordGuard('forbidden'))
 
 beforeEach(async () => {

@@ -15,7 +15,10 @@ beforeAll(async () => {
 })
 afterAll(() => vendor.close())
 
-/** By vendor, what it asks for when a person chooses opus, sonnet or haiku, or configures these words, and the vendor's name of it. */
+/**
+ * The models that Claude Code asks for when a person chooses opus, sonnet or haiku, or configures these words, with the
+ * vendor's name of each, by vendor.
+ */
 const ANSWERED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   anthropic: {
     'claude-opus-4-8': 'claude-opus-4-8',

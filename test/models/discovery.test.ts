@@ -37,7 +37,7 @@ async function discover(
 
 const WORDS = { completion: 'completion', tools: 'tools', vision: 'vision', thinking: 'thinking' }
 
-/** By plugin: its list as the vendor sends it, page by page, and the names in it. */
+/** The list of models as the vendor sends it, page by page, and the names in it, by plugin. */
 const FORMS: Readonly<
   Record<
     string,

@@ -144,7 +144,7 @@ describe('use: <vendor>', () => {
   it('is no value for a line that only maps prices', async () => {
     const providers = { one: { use: 'vertex' } }
     const { config } = await load({}, { providers, models: {} })
-    // It stays the name of a plugin, which nobody has.
+    // It stays the name of a plugin, of which there is none.
     expect(config.providers.one!.use).toBe('vertex')
   })
 })

@@ -101,7 +101,7 @@ class Vendor {
   searches = 0
   isAborted = false
   reached = Promise.withResolvers<void>()
-  /** Set where the answer goes on once its client has left, and ends with a report of usage. */
+  /** The promise that the client has left, where the answer goes on after it and ends with a report of usage. */
   left: PromiseWithResolvers<void> | undefined
 
   begin(next: Scene): void {
@@ -409,7 +409,7 @@ class Studio {
   pieces = 0
   isAborted = false
   reached = Promise.withResolvers<void>()
-  /** Set where the answer goes on once its client has left. */
+  /** The promise that the client has left, where the answer goes on after it. */
   left: PromiseWithResolvers<void> | undefined
 
   begin(size: number, pieces: number, drains: boolean): void {

@@ -194,7 +194,7 @@ describe('the registries of several workers', () => {
       one.families([...gauges(3), label('one')]),
       other.families([...gauges(5), label('other')]),
     ]
-    // As they arrive from another process.
+    // Families that arrive from another process are copies.
     const sent = families.map((some) => structuredClone(some))
     const read = samples(familiesText(combineFamilies(sent)))
     for (const [name, value] of samples(whole.text()))

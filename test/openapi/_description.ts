@@ -157,7 +157,7 @@ function answerSchemas(): Record<string, JsonSchema> {
   return all
 }
 
-/** With references to definitions of the same file as those to components. */
+/** A schema whose references to definitions of its own file lead to components. */
 function moved(schema: unknown, name: string): any {
   if (Array.isArray(schema)) return schema.map((one) => moved(one, name))
   if (typeof schema !== 'object' || schema === null) return schema

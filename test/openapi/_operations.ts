@@ -28,7 +28,7 @@ const png = dataUrl('image/png', pngOfPixels({ width: 1, height: 1 }, Buffer.all
 const asked = { messages: [{ role: 'user', content: 'Say hello.' }] }
 const thing = 'example/chat'
 
-/** By method and path. */
+/** The operations, by method and path. */
 export const OPERATIONS: Readonly<Record<string, Operation>> = {
   'POST /v1/chat/completions': {
     id: 'createChatCompletion',

@@ -17,7 +17,7 @@ const document = JSON.parse(text)
 const ajv = new Ajv2020({ strict: false, validateFormats: false })
 ajv.addSchema(document, 'api')
 
-/** A schema of the document. @param path of JSON Pointer, its parts in plain text */
+/** A schema of the document. @param path the parts of a JSON Pointer, in plain text */
 function schemaAt(...path: string[]): ValidateFunction {
   const pointer = path
     .map((one) => one.replaceAll('~', '~0').replaceAll('/', '~1'))

@@ -67,7 +67,7 @@ beforeAll(async () => {
 })
 afterAll(() => g[Symbol.asyncDispose]())
 
-/** Between code units, halves of characters included. */
+/** The chunks of a text that is cut between code units, halves of characters included. */
 function pieces(text: string, chunking: 'whole' | 'each' | readonly number[]): object[] {
   const every = { whole: [], each: Array.from(text, (_, i) => i) }
   const cuts = typeof chunking === 'string' ? every[chunking] : chunking

@@ -112,7 +112,7 @@ const ENCODERS: readonly ((text: string) => string)[] = [
   (text) => text.replace(/[^aeiou]/g, (one) => `&#x${one.charCodeAt(0).toString(16)};`),
 ]
 
-/** Of all kinds, with letters for digits, in capitals. */
+/** Words with escapes of all kinds, with hexadecimal digits in small and in capital letters. */
 const ESCAPED = [
   ['%68eron', 'hero%6e', 'hero%6E', 'w%c3%b6rld', 'w%C3%B6rld'],
   ['\\x68eron', 'hero\\X6E', 'w\\xc3\\xb6rld', 'w\\Xc3\\XB6rld'],

@@ -28,7 +28,10 @@ export interface Match {
 
 /** The matches in a text, and what has to be retained of it at each offset. */
 export interface Judgement {
-  /** By offset: where the oldest match under way may begin, or the offset itself. For all views but `decoded`. */
+  /**
+   * The beginning of the oldest match under way, or the offset itself where there is none, by offset; for all views but
+   * `decoded`.
+   */
   readonly holds: ReadonlyMap<number, number>
   /** All matches, in the order in which they are complete. */
   readonly matches: readonly (Match & {

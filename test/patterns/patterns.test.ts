@@ -335,7 +335,7 @@ it('finds a word in leet with a mark in it, whatever else is forbidden', () => {
   }
 })
 
-/** To have fifty of them. */
+/** Everyday words that fill a list of fifty patterns. */
 const EVERYDAY = [
   'cocaine',
   'pistol',

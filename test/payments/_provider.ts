@@ -14,11 +14,11 @@ export interface FakeProvider {
   readonly found: Map<string, readonly PaymentEvent[]>
   /** Ids of the pages that were asked for. */
   readonly asked: string[]
-  /** Set while it answers no question. */
+  /** Whether it answers no question now. */
   down: boolean
 }
 
-/** @param site of its pages */
+/** @param site the address of its pages */
 export function fakeProvider(site = 'https://pay.example'): FakeProvider {
   const fake = {
     orders: [] as CheckoutOrder[],

@@ -20,7 +20,7 @@ export function signed(body: string, secret = WEBHOOK_SECRET, at = Math.floor(Da
   return { 'content-type': 'application/json', 'stripe-signature': signature }
 }
 
-/** Delivers an event to a gateway. @param object of the event */
+/** Delivers an event to a gateway. @param object the object of the event */
 export function tellStripe(
   url: string,
   type: string,

@@ -15,7 +15,7 @@ import type {
 } from '../../src/plugin.ts'
 import { recordedCases } from '../fixtures.ts'
 
-/** By label: texts with one entity each, between `«` and `»`. */
+/** Texts with one entity each, between `«` and `»`, by label. */
 const FOUND: Readonly<Record<string, readonly string[]>> = {
   EMAIL: [
     'Reach me under «jane.doe+spam@mail.example.co.uk», please',
@@ -262,7 +262,7 @@ describe('what it finds', () => {
     expect(entitiesOf('90020715239 is a PESEL')).toEqual([])
     expect(entitiesOf(`PESEL ${'of a person '.repeat(5)}90020715239`)).toEqual([])
     expect(entitiesOf(`PESEL of the person: ${'x '.repeat(60)}90020715239`)).toHaveLength(1)
-    // As a whole word only.
+    // A name of a number counts as a whole word only.
     expect(entitiesOf('the rational 536904399')).toEqual([])
     expect(entitiesOf('using 193456787')).toEqual([])
   })

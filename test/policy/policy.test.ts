@@ -681,7 +681,7 @@ function documents(): fc.Arbitrary<unknown> {
   )
 }
 
-/** In which members `a` is looser than `b`. */
+/** The members in which `a` is looser than `b`. */
 function loosened(a: EffectivePolicy, b: EffectivePolicy): string[] {
   const holds: Record<string, boolean> = {
     scopes: includesAll(a.scopes, b.scopes),

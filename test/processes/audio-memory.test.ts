@@ -13,7 +13,7 @@ const CALL_BYTES = 8 * MIB
 const PEAK_BYTES = 40 * MIB
 
 let vendor: Server
-/** Called when the vendor has read a whole request; it answers when that resolves. */
+/** A hook that the vendor calls when it has read a whole request; it answers when the promise resolves. */
 let received: () => Promise<unknown>
 let bytes = 0
 let gateway: ForkedGateway

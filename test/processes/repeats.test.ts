@@ -7,7 +7,7 @@ import { askAndLeave, at, body, CONFIG, scripted, WORD } from '../pipeline/stage
 import { createGatewayBeside } from '../_setup.ts'
 import { needRedis, sharedServer } from '../state/redis/_engine.ts'
 
-/** Of the gateway that is killed: its answer runs for as long as that may take. */
+/** The configuration of the gateway that is killed: its answer takes longer than the kill does. */
 const PACED: UserConfig = {
   ...CONFIG,
   models: {
@@ -89,7 +89,7 @@ describe('on one Redis', () => {
     onTestFinished(() => other.close())
     const { ledger } = other.gateway.runtime
     const before = (await ledger.account('acme')).balance
-    // Nobody knows yet what the killed one had to book.
+    // No gateway knows yet what the killed one had to book.
     const early = await at(other.url, key, 'a', asked)
     expect([early.status, early.json.error.code]).toEqual([409, 'idempotency_in_progress'])
     const heir = await createGatewayBeside(config(own))

@@ -12,7 +12,7 @@ const ALLOWANCE_BYTES = 40 * MIB
 const CALLS_BYTES = 16 * MIB
 
 let vendor: Server
-/** Called when the vendor has read a whole request; it answers when that resolves. */
+/** A hook that the vendor calls when it has read a whole request; it answers when the promise resolves. */
 let received: () => Promise<void>
 let gateway: ForkedGateway
 

@@ -35,7 +35,7 @@ export interface RequestOptions {
 }
 
 export interface Outcome {
-  /** As the client gets them, without the chunk that carries usage. */
+  /** The chunks as the client gets them, without the one that carries usage. */
   readonly chunks: AnswerChunk[]
   readonly completion: ChatCompletion
   readonly usage: OpenAIUsage | undefined

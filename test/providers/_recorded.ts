@@ -42,11 +42,11 @@ export interface RecordedContent {
   readonly calls: readonly { readonly name: string; readonly arguments: string }[]
   /** Prompt and completion tokens, including cached and reasoning tokens; absent when none were reported. */
   readonly totalTokens: number | undefined
-  /** By default `tool_calls` when there are calls, else `stop`. */
+  /** The reason of the end; by default `tool_calls` when there are calls, else `stop`. */
   readonly finishReason?: string
 }
 
-/** For further tests of single recordings. */
+/** The recordings of a provider, and the outcome of a single one for further tests. */
 export interface Replayed {
   readonly recordings: readonly Recording[]
   /** The outcome of one recording, sent in one piece. */

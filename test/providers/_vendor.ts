@@ -32,7 +32,7 @@ export interface Vendor {
   sent(plugin: ProviderPlugin<any, any>, asked?: Asked): Promise<ReceivedRequest>
 }
 
-/** Starts a vendor before the tests of a file, and closes it after them. @param path of its API */
+/** Starts a vendor before the tests of a file, and closes it after them. @param path the path of its API */
 export function vendorOf(answer: FakeResponse = CHAT_ANSWER, path = ''): Vendor {
   let upstream: FakeUpstream
   beforeAll(async () => {

@@ -391,7 +391,7 @@ describe('thinking blocks return unchanged', () => {
       name: fc.constant('f'),
       input: fc.dictionary(fc.constantFrom('a', 'b'), words, { noNullPrototype: true }),
     })
-    // Between two thinking blocks: a text, then calls.
+    // A text and then calls stand between two thinking blocks.
     const between = fc.tuple(fc.option(words.map(text)), fc.array(use, { maxLength: 2 }))
     const gap = between.map(([said, uses]) => [...(said ? [said] : []), ...uses])
     const stretch = fc

@@ -43,7 +43,7 @@ const PARAMETERS = {
   required: ['city'],
 } as const
 
-/** All of them. @param address of the gateway, without `/v1` */
+/** All of them. @param address the address of the gateway, without `/v1` */
 export function formLibraries(address: string, apiKey: string): readonly FormLibrary[] {
   const baseURL = `${address}/v1`
   const openai = createOpenAI({ baseURL, apiKey })
@@ -65,7 +65,7 @@ export function formLibraries(address: string, apiKey: string): readonly FormLib
         }),
     ),
     openaiClient(baseURL, apiKey),
-    // By default the client refers to items in a store.
+    // The client refers to items in a store, unless it is told not to.
     aiLibrary('@ai-sdk/openai', 'responses', openai, { openai: { store: false } }),
     aiLibrary(
       '@ai-sdk/open-responses',

@@ -8,7 +8,7 @@ import { events, json, startUpstream, type FakeResponse, type FakeUpstream } fro
 
 export interface Setup extends AsyncDisposable {
   readonly t: TestGateway
-  /** Behind every model whose id begins with `acme/`. */
+  /** The vendor behind every model whose id begins with `acme/`. */
   readonly vendor: FakeUpstream
   /** Does not retry. */
   readonly client: OpenAI
@@ -27,7 +27,7 @@ export interface Billed {
   readonly server_tool_use_details?: { readonly web_search_requests: number }
 }
 
-/** As in `test/wire/examples`. */
+/** Prices that the files in `test/wire/examples` have too. */
 export const PRICING = { prompt: '0.00000015', completion: '0.0000006', web_search: '0.005' }
 export const USAGE = { prompt_tokens: 42, completion_tokens: 17, total_tokens: 59 }
 /** What {@link USAGE} costs at {@link PRICING}. */

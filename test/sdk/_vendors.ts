@@ -21,7 +21,7 @@ export interface Vendor {
   readonly use: string
   /** Besides the address and the key. */
   readonly options?: Readonly<Record<string, unknown>>
-  /** Of the deployment. */
+  /** Options of the deployment. */
   readonly deployment?: Readonly<Record<string, unknown>>
   /** A name that the vendor has. */
   readonly model: string
@@ -147,7 +147,7 @@ export interface Stage extends AsyncDisposable {
   plays(vendor: Vendor, ...lines: readonly Line[]): void
 }
 
-/** All vendors behind one gateway. @param vendors by default those of every form */
+/** All vendors behind one gateway. @param vendors the vendors, those of every form by default */
 export async function setUp(vendors: readonly Vendor[] = VENDORS): Promise<Stage> {
   const upstream = await startUpstream()
   const t = await createTestGateway({

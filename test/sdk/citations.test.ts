@@ -25,7 +25,7 @@ const CITED = [
 ]
 const COST = 0.0050165
 
-/** As a reader cuts the sources out of the text, in code points. */
+/** The sources that a reader cuts out of the text by their offsets, which are in code points. */
 function citedIn({ content, annotations = [] }: OpenAI.ChatCompletionMessage) {
   return annotations.map(({ url_citation: { url, title, start_index, end_index, ...more } }) => {
     const excerpt = (more as { content?: string }).content

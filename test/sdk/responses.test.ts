@@ -167,7 +167,7 @@ describe('the AI SDK', () => {
     expect(await result.finishReason).toBe('stop')
   })
 
-  // By default the client refers to its earlier items by their ids.
+  // The client refers to its earlier items by their ids, unless it is told not to.
   it.each([{}, { store: false }])('makes round trips with a tool and %j', async (openai) => {
     const asked = { model: provider('mock/tools'), prompt: 'Weather?', maxRetries: 0 }
     const providerOptions = { openai }

@@ -59,7 +59,7 @@ const lanesOf = (form: Form, vendor: Vendor): Lane[] =>
     : [{ vendor, verbatim: false }]
 
 let stage: Stage
-/** By whether vendors may get what they have sent. */
+/** The libraries, by whether vendors may get requests as they came. */
 const libraries = new Map<boolean, readonly FormLibrary[]>()
 /** The last call. */
 let last: Call

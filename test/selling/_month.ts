@@ -34,7 +34,7 @@ interface Seller {
   steps: number
 }
 
-/** @param accounts their number. @param steps of each. @param random from 0 to 1 */
+/** @param accounts their number. @param steps the steps of each account. @param random gives numbers from 0 to 1 */
 export async function monthOf(
   accounts: number,
   steps: number,

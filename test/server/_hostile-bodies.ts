@@ -18,7 +18,7 @@ function filled(bytes: number, before: string, inner: string, after: string): Bu
   return Buffer.concat([Buffer.from(head), middle, Buffer.from(after)])
 }
 
-/** What is wrong with each of these is its structure, its blanks or its length. @param bytes of each body */
+/** What is wrong with each of these is its structure, its blanks or its length. @param bytes the size of each body */
 export function hostileBodies(bytes: number): Readonly<Record<string, Buffer>> {
   return {
     brackets: filled(bytes, '"x":', '[', ']}'),
@@ -35,7 +35,7 @@ export function hostileBodies(bytes: number): Readonly<Record<string, Buffer>> {
 
 const MIB = 1024 * 1024
 
-/** Large bodies that clients send. @param model whom all of them ask. @param imageMib of all images together */
+/** Large bodies that clients send. @param model whom all of them ask. @param imageMib the MiB of all images together */
 export function ordinaryBodies(model = 'm', imageMib = 37): Readonly<Record<string, Buffer>> {
   const image = (bytes: number) => ({
     type: 'image_url',

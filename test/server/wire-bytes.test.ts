@@ -95,7 +95,7 @@ function parted(bytes: Buffer): [head: string, body: Buffer] {
   return [bytes.toString('latin1', 0, end), bytes.subarray(end + 4)]
 }
 
-/** With the empty one at the end. @throws Error where a chunk is not as long as it says */
+/** The chunks of a body, with the empty one at the end. @throws Error where a chunk is not as long as it says */
 function chunksIn(body: Buffer): Buffer[] {
   const chunks: Buffer[] = []
   for (let at = 0; at < body.length;) {

@@ -74,8 +74,7 @@ const adding = (delta: any) => (chunk: ChatChunk) =>
 const signature = { type: 'reasoning.text', text: 'a', signature: 'b', index: 0 } as const
 const FAR = 'http://vendor.example'
 
-/** For providers that stall. */
-/** For operations that never do. */
+/** A short time limit, for providers that stall and operations that never end. */
 const IMPATIENT = { timeoutMs: 2500 }
 /** Skips the slow checks: splits and back-pressure. */
 const QUICK: readonly Transcript[] = [

@@ -25,7 +25,7 @@ const asked = async (url: string, host: Host, signal: AbortSignal) => {
   return data.map(({ id }) => ({ id }))
 }
 
-/** @param timeoutMs of one operation; short for one that never ends */
+/** @param timeoutMs the time limit of one operation, which is short for one that never ends */
 async function failuresOf(
   provider: ReturnType<typeof plugin>,
   transcripts?: Transcript[],

@@ -139,7 +139,7 @@ describe('a body whose rest arrives while it is resumed', () => {
     for (let kib = 1; kib <= 70; kib++) {
       const fixture = started()
       let left = Math.ceil(200 / kib)
-      // As undici does: after a pause, what the parser still has arrives while it is resumed.
+      // undici does the same: after a pause, what the parser still has arrives while it is resumed.
       const deliver = (): void => {
         while (left > 0 && !fixture.controller.paused) {
           left--

@@ -1,6 +1,6 @@
 /** Sound files made by hand, of known length. Only what tells the length is right; nothing can be heard. */
 
-/** RIFF/WAVE of 16-bit samples. @param said in place of the true length of the samples */
+/** RIFF/WAVE of 16-bit samples. @param said the number that stands for the true length of the samples */
 export function wav(seconds: number, { rate = 16_000, channels = 1, said = -1 } = {}): Buffer {
   const bytes = Math.round(seconds * rate) * channels * 2
   const head = Buffer.alloc(44)
@@ -85,7 +85,7 @@ function track(timescale: number, duration: number, ...tables: readonly Buffer[]
 
 const FTYP = box('ftyp', Buffer.from('M4A \0\0\0\0M4A ', 'latin1'))
 
-/** In one piece: so many samples of so many units each. */
+/** An M4A file in one piece: `count` samples of `units` units each. */
 export function m4a(count: number, units: number, timescale: number): Buffer {
   const times = box('stts', words(0, 1, count, units))
   return Buffer.concat([
@@ -95,7 +95,7 @@ export function m4a(count: number, units: number, timescale: number): Buffer {
   ])
 }
 
-/** In fragments, as it is recorded: the header knows nothing. */
+/** An M4A file in fragments, as it is recorded: its header has no duration and no samples. */
 export function fragmented(fragments: number, samples: number, units: number, timescale: number) {
   const movie = box(
     'moov',
@@ -113,7 +113,10 @@ export function fragmented(fragments: number, samples: number, units: number, ti
   return Buffer.concat([FTYP, movie, ...parts])
 }
 
-/** As browsers record: no duration, and no sizes of what is still being written. */
+/**
+ * A WebM file as browsers record it: without a duration, unless one is given, and without sizes of what is still being
+ * written.
+ */
 export function webm(blocksMs: readonly number[], { duration = 0 } = {}): Buffer {
   const unknown = Buffer.from('01ffffffffffffff', 'hex')
   const info = [element('2ad7b1', Buffer.from('0f4240', 'hex'))]

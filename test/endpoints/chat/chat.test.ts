@@ -64,7 +64,7 @@ beforeAll(async () => {
 })
 afterAll(() => t.close())
 
-/** Parses a stream, checks every payload against its schema and the rules that hold for all (S1, S9, S10). */
+/** Parses a stream, checks every payload against its schema and the rules that hold for all streams. */
 function chunksOf(text: string): any[] {
   const events = eventsOf(text)
   expect(text.endsWith('data: [DONE]\n\n')).toBe(true)

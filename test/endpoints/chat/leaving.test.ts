@@ -13,7 +13,10 @@ const [begun, said, stop] = [
 const SILENT: FakeResponse = { pieces: [], ending: 'silent' }
 const stall = (...chunks: object[]): FakeResponse => ({ ...events(...chunks), ending: 'hang' })
 
-/** In 10⁻⁶ USD: the prompt is 5 tokens by estimate, the text 9, and a token of output costs two. */
+/**
+ * The places at which a client leaves, and the cost of each in 10⁻⁶ USD: the prompt is 5 tokens by estimate, the text
+ * 9, and a token of output costs two.
+ */
 const POINTS: [string, FakeResponse, bigint][] = [
   ['before the head', SILENT, 5n],
   ['after the head', stall(begun), 5n],

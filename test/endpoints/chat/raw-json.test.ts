@@ -4,7 +4,7 @@ import { json, startUpstream, type FakeUpstream } from '../../upstream.ts'
 import { createTestGateway, eventsOf, type TestGateway } from '../../_setup.ts'
 
 const LONG = 'Straße "12"\\3\n'.repeat(60)
-/** As a vendor writes it that sends ASCII only. */
+/** The JSON of a vendor that sends ASCII only. */
 const LONG_JSON = JSON.stringify(LONG).replaceAll('ß', '\\u00df')
 
 let upstream: FakeUpstream

@@ -24,7 +24,7 @@ const isResponse = schemaOf('images-response')
 const isEvent = schemaOf('images-stream-event')
 const isError = schemaOf('error')
 
-/** As in `test/wire/examples`. */
+/** Prices that the files in `test/wire/examples` have too. */
 const BY_TOKEN = { prompt: '0.000005', image_token: '0.00001', image_output: '0.00004' }
 
 let vendor: FakeUpstream

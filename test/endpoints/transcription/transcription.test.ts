@@ -22,7 +22,7 @@ const FORMS = {
 const isEvent = schemaOf('transcription-stream-event')
 const isError = schemaOf('error')
 
-/** As in `test/wire/examples`. */
+/** Prices that the files in `test/wire/examples` have too. */
 const BY_TIME = { second: '0.0001' }
 const BY_TOKEN = { audio: '0.000006', completion: '0.00001' }
 const TOKENS = {

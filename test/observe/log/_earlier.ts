@@ -97,7 +97,7 @@ export const EARLIER_VIEW = {
   ],
 }
 
-/** As it told others of a running call. */
+/** A running call, as that release told others of it. */
 export const EARLIER_RUNNING = {
   id: '01M844DZG10000000000000001',
   method: 'POST',

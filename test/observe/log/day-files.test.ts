@@ -113,7 +113,7 @@ describe.each([
       [{ filters: { key: ['k0'] }, status: [[404, 404]] }, (_, i) => i % 15 === 0],
       [{ filters: { guard: ['blocked'] }, stream: true }, (_, i) => i % 28 === 0],
       [{ filters: {}, minMs: 40 }, (_, i) => i >= 40],
-      // Above the exact range of a double.
+      // The amount is above the exact range of a double.
       [{ filters: {}, minCost: 59n * 10n ** 16n }, (_, i) => i === 59],
       [{ filters: {}, from: NOON - 30_000, to: NOON - 10_000 }, (_, i) => i > 10 && i <= 30],
       [{ filters: { key: ['none'] } }, () => false],

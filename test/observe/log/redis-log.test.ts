@@ -10,7 +10,7 @@ import { callAt } from '../_calls.ts'
 import { DAY_MS } from '../usage/_index.ts'
 import { EARLIER_LINES } from './_earlier.ts'
 
-/** Of today: Redis removes days that have ended by its own clock. */
+/** The noon of today, in ms. Redis removes days that have ended by its own clock, so another day would not do. */
 const NOON = Math.floor(Date.now() / DAY_MS) * DAY_MS + DAY_MS / 2
 const KEEP_ALL = { keep: 30, size: 2 ** 40 }
 

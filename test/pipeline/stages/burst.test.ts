@@ -5,7 +5,7 @@ import { DIALECTS } from '../../guard/_dialects.ts'
 import { readStream } from '../../guard/_setup.ts'
 import { startUpstream, type FakeResponse, type FakeUpstream } from '../../upstream.ts'
 
-/** Of each vendor under each policy. `BURST_ANSWERS=200` is the long form. */
+/** The number of answers of each vendor under each policy. `BURST_ANSWERS=200` is the long form. */
 const ANSWERS = Number(process.env.BURST_ANSWERS ?? 1)
 /** Vendors say six characters an event. */
 const TEXT = Array.from({ length: 1600 }, (_, i) => `w${String(i).padStart(4, '0')} `).join('')

@@ -13,7 +13,7 @@ class Vendor {
 
   readonly plugin = definePlugin('told', { chat: () => this.#answer() })
 
-  /** @param tokens by the gateway's estimate */
+  /** @param tokens their number by the gateway's estimate */
   write(tokens: number): void {
     this.#give('abcd'.repeat(tokens))
   }
@@ -47,7 +47,7 @@ const LIMIT = 30_000
 
 interface Observed extends TestGateway {
   readonly raises: Raise[]
-  /** Of the calls that held money. */
+  /** The ceilings of the calls that held money. */
   readonly ceilings: Pico[]
 }
 

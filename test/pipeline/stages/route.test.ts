@@ -34,7 +34,7 @@ afterEach(() => {
   vi.restoreAllMocks()
 })
 
-/** From now on only {@link aheadMs} moves the clock: calls may take as long as they take. */
+/** Stops the clock, which only {@link aheadMs} moves from now on: calls may take as long as they take. */
 function stopClock(): void {
   const now = realNow()
   vi.spyOn(performance, 'now').mockImplementation(() => now + aheadMs)
@@ -119,7 +119,7 @@ async function setUp<const Name extends string>(
   }
 }
 
-/** So many calls, twenty at a time; fails when a client sees anything but an answer. */
+/** Makes `count` calls, twenty at a time. It fails when a client sees anything but an answer. */
 async function expectFine(ask: (more: object) => ReturnType<TestGateway['chat']>, count: number) {
   let left = count
   const worker = async () => {

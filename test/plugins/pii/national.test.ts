@@ -8,9 +8,9 @@ import { EXISTS } from '../../../plugins/guards/pii/national.ts'
 import { isIban } from '../../../plugins/guards/pii/numbers.ts'
 
 /**
- * By label: the same number in another library, and how to make one without its check characters. In shapes, `#` is a
- * digit, `@` a letter, `D` a date of birth with year, month and day of two digits each, `d` the same from day to year;
- * `[…]` is one of these characters.
+ * The check of the same number in another library, and how to make one without its check characters, by label. In
+ * shapes, `#` is a digit, `@` a letter, `D` a date of birth with year, month and day of two digits each, `d` the same
+ * from day to year; `[…]` is one of these characters.
  */
 const OTHERS: Readonly<
   Record<string, readonly [validate: (n: string) => boolean, shape: string, checks: number]>
@@ -74,7 +74,7 @@ describe('national numbers', () => {
           if (here) both++
         }
       }),
-      // So many that chance alone never leaves fewer than six valid numbers.
+      // The runs are so many that chance alone never leaves fewer than six valid numbers.
       { numRuns: [2000, 240, 60][checks]! },
     )
     expect(both).toBeGreaterThan(5)

@@ -96,7 +96,10 @@ const REFUSED = {
   'several answers': ['unsupported_parameter', 'n'],
 } satisfies DifficultOptions['refused']
 
-/** As at Anthropic, but for the version in place of model and tier, and without structured output. */
+/**
+ * The body of a call to Vertex AI. It is Anthropic's, but for the version in place of model and tier, and without
+ * structured output.
+ */
 const rawPredict = v.pipe(
   v.record(v.string(), v.unknown()),
   v.check(({ anthropic_version: version }) => version === VERSION, 'no anthropic_version'),

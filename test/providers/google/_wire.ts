@@ -86,7 +86,10 @@ function isResponse(part: Content['parts'][number]): boolean {
   return 'functionResponse' in part
 }
 
-/** As many, at the start of the next turn, and with the same names in the same order. */
+/**
+ * Whether each turn with calls is followed by as many results, at the start of the next turn, with the same names in
+ * the same order.
+ */
 function answersCalls(all: Content[]): boolean {
   return all.every(({ role, parts }, at) => {
     if (role !== 'model') return true

@@ -496,7 +496,7 @@ describe('thinking', () => {
     ['gemini-2.5-flash-lite', { max_tokens: 100 }, { thinkingBudget: 512, ...shown }],
     ['gemini-2.5-pro', { effort: 'max' }, { thinkingBudget: 32_768, ...shown }],
     ['gemini-2.5-pro', { enabled: false }, { thinkingBudget: 128 }],
-    // From 3 on: levels.
+    // Models from version 3 on have levels.
     ['gemini-3-pro-preview', { effort: 'medium' }, { thinkingLevel: 'high', ...shown }],
     ['gemini-3-pro-preview', { effort: 'none' }, { thinkingLevel: 'low' }],
     ['gemini-3.1-pro-preview', { effort: 'medium' }, { thinkingLevel: 'medium', ...shown }],
@@ -508,7 +508,7 @@ describe('thinking', () => {
     ['gemini-3.5-flash-lite', { max_tokens: 99_999 }, { thinkingLevel: 'high', ...shown }],
     ['gemini-flash-latest', { effort: 'max' }, { thinkingLevel: 'high', ...shown }],
     ['gemini-3.8-flash', { enabled: true }, { thinkingLevel: 'medium', ...shown }],
-    // With and without visible thoughts.
+    // Thoughts can be visible or not.
     ['gemini-3.8-flash', { effort: 'high', exclude: true }, { thinkingLevel: 'high' }],
     ['gemini-3.8-flash', { summary: 'auto' }, shown],
     ['gemini-3.8-flash', { exclude: true }, undefined],

@@ -58,7 +58,7 @@ const BLOCK_DELTA = byType({
   citations_delta: { citation: having({ type: filled }) },
 })
 
-/** By the type of the event. */
+/** The schemas of the events of Messages, by their type. */
 const MESSAGES: Readonly<Record<string, Schema>> = {
   message_start: having({
     message: having({
@@ -113,7 +113,7 @@ const ofPart = { ...ofItem, content_index: count }
 const ofSummary = { ...ofItem, summary_index: count }
 const ofResponse = having({ response: { $ref: 'urn:gateway:wire:response' } })
 
-/** By the type of the event, without `response.`. */
+/** The schemas of the events of Responses, by their type without `response.`. */
 const RESPONSES: Readonly<Record<string, Schema>> = {
   created: ofResponse,
   in_progress: ofResponse,

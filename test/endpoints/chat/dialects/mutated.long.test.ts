@@ -377,7 +377,7 @@ it('are answers or errors, with every charge told, and no half call', async () =
   )
   const faults: Case[] = []
   const seen = new Map<string, number>()
-  /** By the id of the request. */
+  /** What notes a fault, by the id of the request. */
   const notes = new Map<string, (fault: string) => void>()
   let next = 0
   const play = async ({ account, keys }: (typeof lanes)[number]) => {
