@@ -7,6 +7,7 @@ import { LRUCache } from 'lru-cache'
 import { hashSecret, hasValidChecksum, need, newSecret, startOf } from '../accounts/secrets.ts'
 import type { Condition } from '../accounts/accounts.ts'
 import { NotFound, RevisionChanged, Unavailable } from '../errors/errors.ts'
+import { atMost } from '../lifetime/cache.ts'
 import type { OperatorRole } from '../server/admin/resources/session.ts'
 import type { Changed } from '../server/admin/resources/settings.ts'
 import type { Records } from '../state/records.ts'
@@ -129,7 +130,7 @@ export class Credentials {
   readonly #records: Records
   readonly #now: () => number
   #begun = 0
-  readonly #cache = new LRUCache<string, Read>({ max: CACHE_ENTRIES })
+  readonly #cache = new LRUCache<string, Read>(atMost(CACHE_ENTRIES))
 
   /** @param now ms since epoch */
   constructor(records: Records, now: () => number = () => Date.now()) {

@@ -4,6 +4,7 @@ import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import type { Storage } from 'unstorage'
+import { atMost } from '../lifetime/cache.ts'
 import { inTime } from '../lifetime/scope.ts'
 import { parseExactly } from '../plugin.ts'
 import type { Records } from '../state/records.ts'
@@ -58,7 +59,7 @@ export class AnswerCache {
   readonly #options: CacheOptions
   readonly #answers: AnswerStorage
   readonly #flights = new Map<string, Flight>()
-  readonly #keys = new LRUCache<string, AccountKeys>({ max: KEYS })
+  readonly #keys = new LRUCache<string, AccountKeys>(atMost(KEYS))
   #secret: Promise<string> | undefined
   #writes = 0
   #faults = 0

@@ -13,6 +13,7 @@ import {
 } from '../money/prices.ts'
 import { Unavailable } from '../errors/errors.ts'
 import { nearest } from '../errors/nearest.ts'
+import { atMost } from '../lifetime/cache.ts'
 import type { DeploymentLimits } from '../lifetime/scope.ts'
 import { atPricesOf, type AccountPrices } from './account-prices.ts'
 import type { Capability } from './capabilities.ts'
@@ -170,13 +171,13 @@ export class Catalog {
   readonly #byId: ReadonlyMap<string, Model>
   /** It is made when a name that is no id is first asked for. */
   #names: Names | undefined
-  readonly #resolved = new LRUCache<string, Resolution | Miss>({ max: MAX_RESOLVED })
+  readonly #resolved = new LRUCache<string, Resolution | Miss>(atMost(MAX_RESOLVED))
   /** All moments at which a price changes, ascending. */
   readonly #changes: readonly number[]
   /** Ids that lists of models mean by other names. */
   readonly #allowed = new WeakMap<readonly string[], ReadonlySet<string>>()
   readonly #moments = new LRUCache<number, Catalog>({ max: KEPT_MOMENTS })
-  readonly #covered = new LRUCache<string, Model>({ max: MAX_COVERED })
+  readonly #covered = new LRUCache<string, Model>(atMost(MAX_COVERED))
   /** The catalogs of the price lists of accounts, by name. */
   readonly #lists = new Map<string, Catalog>()
 

@@ -118,8 +118,8 @@ const INPUT = [
 export class HoldEstimator {
   readonly settled = new SettlementWaits()
   readonly #learned = new LRUCache<string, Learned>(atMost(MAX_SUBJECTS))
-  readonly #rates = new LRUCache<string, Latest>({ max: MAX_MODELS })
-  readonly #reasoning = new LRUCache<string, Latest>({ max: MAX_MODELS })
+  readonly #rates = new LRUCache<string, Latest>(atMost(MAX_MODELS))
+  readonly #reasoning = new LRUCache<string, Latest>(atMost(MAX_MODELS))
 
   of(policy: HoldPolicy, subject: Subject, { expected, most, output }: Estimate): HoldFigures {
     const { prices } = subject
