@@ -171,10 +171,13 @@ export function switches(
 
 /** Prints a list as CSV, as it comes. @param path the path with the filters */
 async function printCsv(admin: Pick<Admin, 'open'>, path: string): Promise<void> {
-  const { once } = (await import('node:events')).default
+  const { pipeline } = await import('node:stream/promises')
   const { body } = await admin.open(`${path}${path.includes('?') ? '&' : '?'}format=csv`)
-  for await (const chunk of body!.pipeThrough(new TextDecoderStream())) {
-    if (!process.stdout.write(chunk)) await once(process.stdout, 'drain')
+  try {
+    await pipeline(body!.pipeThrough(new TextDecoderStream()), process.stdout, { end: false })
+  } catch (error) {
+    // The reader may leave before the end, as `head` does.
+    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error
   }
 }
 
@@ -211,8 +214,7 @@ function member(value: any, path: string): unknown {
 export function cardOf(shown: (data: any) => object = () => ({})) {
   return ({ data }: { readonly data: any }): string => {
     const { warnings = [], limit_status: _, ...members } = data
-    const all = Object.entries({ ...members, ...shown(data) })
-    return card(Object.fromEntries(all.filter(([, one]) => one !== undefined))) + warned(warnings)
+    return card({ ...members, ...shown(data) }) + warned(warnings)
   }
 }
 
@@ -220,7 +222,8 @@ export function cardOf(shown: (data: any) => object = () => ({})) {
 export function changed(kind: string, verb: string) {
   return ({ data, changes = [] }: any): string => {
     const members = changes.map(
-      ({ member: name, before, after }: any) => `${name} ${cell(before)} → ${cell(after)}`,
+      ({ member: name, before, after }: any) =>
+        `${name} ${cell(before ?? 'none')} → ${cell(after ?? 'none')}`,
     )
     const what = verb === 'updated' && members.length > 0 ? `: ${members.join(', ')}` : ''
     return `${kind} ${calledOf(data)} ${verb}${what}.\n${warned(data.warnings ?? [])}`

@@ -14,7 +14,7 @@ import { REMOTE } from '../../src/cli/asked.ts'
 import { COMMANDS } from '../../src/cli/commands.ts'
 import { loadConfig } from '../../src/config/config.ts'
 import { newKey } from '../../src/server/admin/resources/key.ts'
-import { call, TOKEN, type Said } from '../_cli.ts'
+import { call, start, TOKEN, type Said } from '../_cli.ts'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
 import { eventually } from '../_wait.ts'
 
@@ -358,6 +358,25 @@ it('shows ids that can be pasted', async () => {
   expect(shown.length).toBeGreaterThan(3)
   expect(new Set(shown).size).toBe(shown.length)
   for (const id of shown) expect((await run(`keys show ${id}`, at)).code, id).toBe(0)
+})
+
+it('names a model and its deployment once on a terminal, and both in each line elsewhere', async () => {
+  const at = ['--url', t.url, '--token', TOKEN]
+  const shown = stripVTControlCharacters((await run('models', at, 80)).out).split('\n')
+  const plain = (await run('models', at)).out.trim().split('\n').slice(1)
+  for (const line of shown) {
+    const words = line.trim().split(/ {2,}/)
+    expect(new Set(words).size, line).toBe(words.length)
+  }
+  expect(shown.join('\n')).toMatch(/^vendor-with-a-long-name\/twice\b.*\n {20,}mock\//m)
+  for (const line of plain) expect(line).toMatch(/^\S+\/\S+ +chat +\S+\/\S+ /)
+})
+
+it('ends quietly when the reader of a table leaves before its end', async () => {
+  for (let n = 0; n < 150; n++) await t.newKey({ name: `key ${n} ${'of a long name '.repeat(8)}` })
+  const { child, ended } = await start(['keys', 'list', '--csv', '--url', t.url, '--token', TOKEN])
+  child.stdout!.destroy()
+  expect(await ended).toMatchObject({ code: 0, err: '' })
 })
 
 it('has the same words for the end of a call in every list', async () => {

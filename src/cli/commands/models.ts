@@ -1,22 +1,22 @@
 /** Commands over models, vendors and search engines. */
 import { asked, cardOf, connected, list, LOCAL } from '../asked.ts'
 import type { Group } from '../command.ts'
-import { cell } from '../output.ts'
+import { cell, width } from '../output.ts'
 import { withQuery } from '../settings.ts'
 import { entryCommands } from './managed.ts'
 
 const JSON_OUTPUT = { json: { help: 'print JSON' } }
 
-/** A line for each deployment, the first of them with its model. */
+/** A line for each deployment. */
 const LINES = list(
   {
     MODEL: 'model',
     MODALITY: 'modality',
-    DEPLOYMENT: 'id',
+    DEPLOYMENT: 'deployment',
     HEALTH: 'health.state',
     SINCE: 'health.since',
     'LATENCY MS': 'health.latency_ms',
-    FAILURES: ({ health }) => health.failures || null,
+    FAILURES: ({ health }) => Number(cell(health.failures)) || null,
     'LAST FAILURE': 'health.last_failure',
     'COOLDOWN UNTIL': 'health.rests_until',
   },
@@ -48,24 +48,17 @@ export const MODELS: Group = {
           args.text.find === undefined ? {} : { q: args.text.find },
         ),
       show: ({ data }) => {
-        const lines = data.flatMap(({ id, modality, deployments }: any) =>
-          deployments.map((one: any, at: number) => ({
-            ...one,
-            model: at === 0 ? id : '',
-            modality: at === 0 ? modality : '',
-          })),
+        const lines = data.flatMap(({ id: model, modality, deployments }: any) =>
+          deployments.map((one: any) => ({ ...one, model, modality, deployment: one.id })),
         )
-        return LINES({ data: lines })
+        return LINES({ data: width() === undefined ? lines : withoutRepetition(lines) })
       },
     }),
     asked('models show', 'Show a model, by any of its names.', {
       arguments: ['model'],
       example: 'models show mock/echo',
       ask: (_, path) => `/models${path}`,
-      show: ({ data }) => {
-        const shown = Object.entries(data).filter(([, value]) => value !== null)
-        return MODEL_CARD({ data: Object.fromEntries(shown) })
-      },
+      show: (answer) => MODEL_CARD(answer),
     }),
     asked('models unserved', 'List names that clients ask for in vain, and what changes that.', {
       all: true,
@@ -166,10 +159,17 @@ function DEPLOYMENT({ data: { id, health } }: any): string {
   return `Deployment ${cell(id)}: ${cell(health.state)}${until}.\n`
 }
 
+/** Lines that name a model once, and a deployment only where its name is another one. A blank is no missing value. */
+function withoutRepetition(lines: readonly any[]): any[] {
+  const isNamed = lines.some(({ model, deployment }) => model !== deployment)
+  return lines.map((one, at) => ({
+    ...one,
+    ...(lines[at - 1]?.model === one.model && { model: ' ', modality: ' ' }),
+    ...(one.deployment === one.model && { deployment: isNamed ? ' ' : null }),
+  }))
+}
+
 const MODEL_CARD = cardOf(({ deployments, fallbacks = [] }) => ({
-  fallbacks:
-    fallbacks.length > 0
-      ? fallbacks.map((one: any) => [one.model, one.when, one.skipped ?? []].flat().join(' '))
-      : undefined,
+  fallbacks: fallbacks.map((one: any) => [one.model, one.when, one.skipped ?? []].flat().join(' ')),
   deployments: deployments.map(({ id }: any) => id),
 }))
