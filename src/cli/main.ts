@@ -18,6 +18,16 @@ import { withCommand } from './default-command.ts'
 const NEGATIVE = /^-\d+(\.\d+)?$/
 const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 }
 const DAY_MS = 86_400_000
+/** Options of which one command takes one. */
+const EXCLUSIVE = [
+  ['json', 'csv'],
+  ['data', 'url'],
+  ['data', 'token'],
+  ['limit', 'all'],
+  ['for', 'seconds'],
+  ['cases', 'input'],
+  ['cases', 'output'],
+] as const
 const HELP: ReadonlySet<string> = new Set(['help', '--help', '-h'])
 
 /**
@@ -26,7 +36,7 @@ const HELP: ReadonlySet<string> = new Set(['help', '--help', '-h'])
  */
 export async function main(line: readonly string[]): Promise<number> {
   const argv = withCommand(line)
-  let isJson = false
+  const isJson = argv.includes('--json')
   // The reader of the output may close the pipe, as `head` does; a gateway has to continue.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   try {
@@ -50,7 +60,6 @@ export async function main(line: readonly string[]): Promise<number> {
     }
     const command = commandOf(words, COMMANDS)
     const args = argumentsOf(command, argv.slice(command.name.split(' ').length))
-    isJson = args.on.has('json')
     const { page } = await import('./output.ts')
     page.isWide = args.on.has('wide')
     await command.run(args)
@@ -134,6 +143,11 @@ function argumentsOf(command: Command, argv: readonly string[]): Arguments {
       text[token.name] = timed(token.value, token.rawName, spec.time)
       ;(all[token.name] ??= []).push(token.value)
     }
+  }
+  const given = (name: string) => on.has(name) || text[name] !== undefined
+  const both = EXCLUSIVE.find((pair) => pair.every(given))
+  if (both) {
+    throw new CommandError(`--${both[0]} and --${both[1]} exclude each other: give one of them.`, 2)
   }
   const names = command.arguments ?? []
   if (positionals.length < names.length) {

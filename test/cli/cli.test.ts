@@ -39,6 +39,40 @@ describe('a mistake in the arguments', () => {
     expect([code, out]).toEqual([2, ''])
   })
 
+  it('is a pair of options that exclude each other, before a request', async () => {
+    let found = 0
+    for (const { name, arguments: names = [], options = {} } of COMMANDS) {
+      for (const [one, other] of [
+        ['json', 'csv'],
+        ['data', 'url'],
+        ['data', 'token'],
+        ['limit', 'all'],
+        ['for', 'seconds'],
+        ['cases', 'input'],
+        ['cases', 'output'],
+      ] as const) {
+        if (!(one in options && other in options)) continue
+        const words = [one, other].flatMap((option) => [
+          `--${option}`,
+          ...(options[option]!.value ? ['7d'] : []),
+        ])
+        const { code, out, err } = await call([...name.split(' '), ...names, ...words])
+        expect([code, out, err]).toEqual([
+          2,
+          '',
+          expect.stringContaining(`--${one} and --${other} exclude each other: give one of them.`),
+        ])
+        found++
+      }
+    }
+    expect(found).toBeGreaterThan(100)
+    const { err } = await call(['keys', 'list', '--json', '--csv'])
+    expect(JSON.parse(err).error.message).toContain('exclude each other')
+    const at = ['--url', 'http://127.0.0.1:9', '--token', 'x']
+    const session = await call(['sessions', 'end', 'ses_1', '--subject', 'token:tok_1', ...at])
+    expect([session.code, session.err]).toEqual([2, expect.stringContaining('Name a session, or')])
+  })
+
   it('is the status of the process', async () => {
     const { code, out, err } = await run(['srve'])
     expect([code, out, err]).toEqual([2, '', expect.stringContaining('did you mean "serve"?')])
@@ -303,7 +337,7 @@ describe('commands of a running gateway', () => {
     expect(list.out).not.toContain(secret)
 
     const changed = await command('keys', 'update', id, '--models', 'none', '--cap', 'none')
-    expect(changed.out).toMatch(/^Key Laptop \(\S+\) updated: .*spend_cap\S* \S.* → -/)
+    expect(changed.out).toMatch(/^Key Laptop \(\S+\) updated: .*spend_cap\S* \S.* → none/)
     await command('keys', 'disable', id)
     expect((await ask(url, secret, CHAT, hello)).status).toBe(401)
     expect((await command('keys', 'list')).out).toMatch(/Laptop .* disabled/)

@@ -106,11 +106,12 @@ export const PEOPLE: Group = {
       example: 'sessions end --all --subject token:tok_0123456789abcdef',
       ask: (args, path) => {
         const [session] = args.positionals
-        if ((session === undefined) !== args.on.has('all')) {
+        const isOne = session !== undefined
+        if (isOne === args.on.has('all') || (isOne && args.text.subject !== undefined)) {
           throw new CommandError('Name a session, or --all with --subject <id>.', 2)
         }
         const all = withQuery('/sessions', args, ['subject'])
-        return ['DELETE', session === undefined ? all : `/sessions${path}`]
+        return ['DELETE', isOne ? `/sessions${path}` : all]
       },
       show: ({ data }) => `Sessions that have ended: ${data.ended.length}.\n`,
     }),
