@@ -95,8 +95,7 @@ export async function testEntry(noun: Noun, admin: Admin, args: Arguments): Prom
   if (data.ok === false) throw new CommandError(failureOf(data))
   print(args, data, () => {
     const { models, usage: _, ...shown } = data
-    const members = Object.entries(shown).filter(([, value]) => value !== null)
-    return card({ ...Object.fromEntries(members), ...(models && { models: models.length }) })
+    return card({ ...shown, models: models?.length })
   })
 }
 

@@ -73,7 +73,10 @@ export function cell(value: unknown, depth = 0): string {
   if (entries.length === 0) return '-'
   if (depth >= DEPTH) return entries.length === 1 ? '1 entry' : `${entries.length} entries`
   if (!Array.isArray(value)) {
-    return entries.map(([name, one]) => `${cell(name)} ${cell(one, depth + 1)}`).join(', ')
+    const texts = entries.map(([name, one]) => [cell(name), cell(one, depth + 1)])
+    return (
+      texts.flatMap(([name, text]) => (text === '-' ? [] : `${name} ${text}`)).join(', ') || '-'
+    )
   }
   const isOfObjects = value.some((one) => typeof one === 'object' && !JSON.isRawJSON(one))
   return value.map((one) => cell(one, depth + 1)).join(isOfObjects ? '; ' : ', ')
@@ -108,13 +111,15 @@ export function table(
   return missing.length > 0 ? text + note : text
 }
 
-/** Names and values, one per line; without those of no value. */
+/** Names and values, one per line; without those of no value, such as null. */
 export function card(members: Readonly<Record<string, unknown>>): string {
   const entries = Object.entries(members)
+    .map(([name, value]) => [name, cell(value)] as const)
+    .filter(([, text]) => text !== '-')
   const names = Math.max(...entries.map(([name]) => size(name)))
   const room = width()
-  const lines = entries.map(([name, value]) => {
-    const line = `${padded(name, names)}${' '.repeat(GAP)}${cell(value)}`.trimEnd()
+  const lines = entries.map(([name, text]) => {
+    const line = `${padded(name, names)}${' '.repeat(GAP)}${text}`.trimEnd()
     return wrapped(`${line}\n`, room, names + GAP)
   })
   return lines.join('')

@@ -1,6 +1,6 @@
 /** Tables on a terminal: which columns are left out, and what is never cut. */
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { table } from '../../src/cli/output.ts'
+import { card, table } from '../../src/cli/output.ts'
 
 const { isTTY, columns } = process.stdout
 beforeEach(() => void Object.assign(process.stdout, { isTTY: true }))
@@ -8,6 +8,14 @@ afterEach(() => void Object.assign(process.stdout, { isTTY, columns }))
 
 const HEADINGS = ['WHO', 'ENDS', 'WHAT']
 const ROWS = [['oidc:company/ada', '2999-12-06T16:17:00Z', 'a sentence that may be cut in it']]
+
+it('shows no member without a value in a card, at any depth and on any output', () => {
+  const value = { id: 'key_1', note: null, tag: '', limits: [], left: { unit: 'usd', at: null } }
+  const text = 'id    key_1\nleft  unit usd\n'
+  expect(card(value)).toBe(text)
+  process.stdout.isTTY = false
+  expect(card({ ...value, empty: { at: null } })).toBe(text)
+})
 
 it('leaves out a spare column of times, by its name', () => {
   process.stdout.columns = 60
