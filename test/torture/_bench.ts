@@ -11,7 +11,7 @@ import { ownFolder, type Driver } from './_run.ts'
 /** More than any run spends, and still a sum that the ledger can count. */
 const CREDITS = '4000000'
 const MANY = 1_000_000_000
-/** For calls whose client has its answer, or has left. */
+/** The longest wait, in ms, for the end of calls whose client has its answer or has left. */
 const PATIENCE_MS = 60_000
 
 /** One caller: everything it does is in order. */

@@ -32,7 +32,7 @@ export type Ending = number | NodeJS.Signals
 export class ChaosGateway {
   /** How the process may end by itself. */
   endings: readonly Ending[] = []
-  /** Of the process that runs; undefined while none does. */
+  /** The address of the process that runs; undefined while none does. */
   url: string | undefined
   /** Processes so far. */
   starts = 0

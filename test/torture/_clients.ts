@@ -18,7 +18,7 @@ export interface Heard {
   readonly status: number
   readonly code: string | undefined
   readonly retryAfter: string | undefined
-  /** As it was written, of the last place that says it. */
+  /** The cost as it was written at the last place that says it, in USD. */
   readonly cost: string | undefined
   /** Whether an answer came to its end. */
   readonly whole: boolean
@@ -73,7 +73,7 @@ export class Clients {
 
 /**
  * Rows of the account `torture` against what clients were told.
- * @param folder for the outbox of the reader
+ * @param folder the folder for the outbox of the reader
  * @returns how often what was wrong, and how many calls were charged to no account
  */
 export async function booked({ costs }: Clients, redis: RedisServer, folder: string) {
@@ -115,7 +115,7 @@ export async function metric(
   return Number(found[1])
 }
 
-/** Waits until something holds. @returns after how many ms; Infinity where it does not in time */
+/** Waits until something holds. @returns the ms that it took; Infinity where it does not in time */
 export async function until(holds: () => Promise<boolean>, withinMs: number): Promise<number> {
   const started = performance.now()
   while (!(await holds())) {

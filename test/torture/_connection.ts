@@ -35,7 +35,7 @@ export class Connection {
 
   /**
    * Sends one request, and reads its answer.
-   * @param pieces of the request, each in a packet of its own
+   * @param pieces the pieces of the request, each in a packet of its own
    * @param bodiless the answer has a head only: of HEAD
    * @throws NoAnswer when none comes in time, before the connection ends, or when it is no HTTP
    */

@@ -109,7 +109,7 @@ const EVENTS: Readonly<Record<string, string>> = {
 
 const REQUEST_ID = /^req_[0-9A-HJKMNP-TV-Z]{26}$/
 const USD = /^\d+(\.\d{1,12})?$/
-/** In the JSON of an answer; the text of an answer has its quotes escaped. */
+/** The cost in the JSON of an answer. The text of an answer has its quotes escaped, and is not found. */
 const COST = /(?<!\\)"cost":(\d+(?:\.\d+)?),"cost_details"/g
 
 /** Judges an answer. It never throws. */
@@ -303,7 +303,7 @@ function codeOf({ body }: RawAnswer): string | undefined {
   return (JSON.parse(body.toString()) as { error: { code: string } }).error.code
 }
 
-/** Of an error within a stream. */
+/** The code of an error within a stream. */
 function errorCodeIn({ headers, body }: RawAnswer): string | undefined {
   if (!headers.get('content-type')?.startsWith('text/event-stream')) return undefined
   const line = body

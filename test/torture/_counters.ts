@@ -20,7 +20,7 @@ const NAMED: Readonly<Record<string, string>> = { torture: 'kkkaaa', second: 'kk
 const OWNERS: Readonly<Record<string, string>> = { k: 'key', t: 'team', a: 'account' }
 
 export class CounterSums {
-  /** By key, or `*` for those of a team or the account, name of the limit with its owner, and window. */
+  /** The sums by key (`*` for counters of a team or the account), name of the limit with its owner, and window. */
   readonly #sums = new Map<string, bigint>()
   readonly #reset = new Map<string, bigint>()
   readonly #faults: string[] = []

@@ -66,7 +66,7 @@ export interface Instance {
 
 /** What became of an account. */
 export interface Result {
-  /** Of the balance, or of the cap, in USD; undefined when money was left at the end. */
+  /** The overrun of the balance or of the cap, in USD; undefined when money was left at the end. */
   readonly overrun: number | undefined
   readonly served: number
   readonly needless: number
@@ -101,7 +101,7 @@ export class World {
     return promise
   }
 
-  /** Until nothing is left to run. @throws the first error of what ran */
+  /** Goes on until nothing is left to run. @throws the first error of what ran */
   async run(): Promise<void> {
     for (;;) {
       if (this.#awake > 0) await this.#idle.promise

@@ -12,7 +12,7 @@ export interface FormPart {
 export interface Form {
   readonly parts: readonly FormPart[]
   readonly boundary: string
-  /** Before the first part, and after the last. */
+  /** The text that stands before the first part; `epilogue` stands after the last one. */
   readonly preamble: string
   readonly epilogue: string
   readonly contentType: string

@@ -14,7 +14,7 @@ export interface GatewayProcess {
   said(): string
   /** Ends it with a signal, or finds that it has ended. @returns its exit status */
   end(signal?: NodeJS.Signals): Promise<number | null>
-  /** From the start of the process to its first answer. */
+  /** The time from the start of the process to its first answer. */
   readonly startMs: number
   /** Ends it at once, with nothing tidied up. @throws when it has ended by itself */
   kill(): Promise<void>

@@ -33,7 +33,7 @@ export class Inspector implements Disposable {
     socket.addEventListener('message', ({ data }) => this.#heard('', JSON.parse(String(data))))
   }
 
-  /** @param url as the process prints it */
+  /** @param url the address that the process prints */
   static async open(url: string): Promise<Inspector> {
     const socket = new WebSocket(url)
     await new Promise<void>((resolve, reject) => {

@@ -1,7 +1,7 @@
 /** Random JSON, and random damage to it. */
 import { pick, type Random } from './_random.ts'
 
-/** Written as it is into a JSON text: what no value of this language becomes. */
+/** A text that is written into JSON as it is. It stands for what no value of this language becomes. */
 export class Literal {
   readonly text: string
   constructor(text: string) {
@@ -136,7 +136,7 @@ function damaged(value: unknown, random: Random): unknown {
   return anyJson(random)
 }
 
-/** As `JSON.stringify`, with {@link Literal} as it is. */
+/** The text that `JSON.stringify` makes, with {@link Literal} as it is. */
 export function toText(value: unknown): string {
   if (value instanceof Literal) return value.text
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)

@@ -50,7 +50,7 @@ const FORMS: Readonly<Record<string, Form>> = {
   },
 }
 
-/** Asks so many times. @param seed of everything random */
+/** Asks so many times. @param seed the seed of everything random */
 export async function askMixed(count: number, seed: number): Promise<Mixed> {
   const below = randomOf(seed, 0)
   const random = () => below(1_000_000) / 1_000_000

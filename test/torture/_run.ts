@@ -101,10 +101,13 @@ export function ownFolder(): string {
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1))
 
 const TICK_MS = 10
-/** Of this thread's own time without a return to the event loop, where the machine is not slow. Another process on the processor does not count. */
+/**
+ * The longest turn that a thread may take without a return to the event loop, in ms of its own time, where the machine
+ * is not slow. Another process on the processor does not count.
+ */
 const LONGEST_TURN_MS = 250
 const MOST_RSS_BYTES = 1024 ** 3
-/** After so long without a tick the process is killed, with the cases that it was at. */
+/** The seconds without a tick after which the process is killed, with the cases that it was at. */
 const STUCK_SECONDS = 120
 
 /** Faults and figures of one run, with the bounds that hold for the process. */

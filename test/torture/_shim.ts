@@ -35,12 +35,12 @@ export class Machine {
     writeFileSync(file, Buffer.alloc(24))
   }
 
-  /** @param error of every write and sync, such as `EROFS`; undefined ends it */
+  /** @param error the error of every write and sync, such as `EROFS`; undefined ends it */
   failWrites(error: 'EROFS' | 'EIO' | undefined): void {
     this.#set(0, error === undefined ? 0 : constants.errno[error])
   }
 
-  /** Of every sync. */
+  /** Delays every sync. */
   delaySyncs(ms: number): void {
     this.#set(1, ms * 1000)
   }

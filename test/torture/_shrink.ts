@@ -31,7 +31,7 @@ export async function shrinkBytes(
   return shortest
 }
 
-/** Like {@link shrinkBytes}, for a JSON text: leaves out members and items, the outer ones first. */
+/** Does what {@link shrinkBytes} does with a JSON text: it leaves out members and items, the outer ones first. */
 export async function shrinkJson(
   value: unknown,
   fails: (smaller: unknown) => Promise<boolean>,
@@ -55,7 +55,7 @@ export async function shrinkJson(
 
 type Path = readonly (string | number)[]
 
-/** Of all members and items, the outer ones first. */
+/** The paths of all members and items, the outer ones first. */
 function pathsOf(value: unknown): Path[] {
   const paths: Path[] = []
   let level: { readonly path: Path; readonly value: unknown }[] = [{ path: [], value }]

@@ -12,7 +12,7 @@ import type { Driver } from './_run.ts'
 /** What the gateway holds while nothing is asked of it. */
 export interface Figures {
   readonly rss: number
-  /** After garbage was collected. */
+  /** The heap after a collection of garbage, in bytes. */
   readonly heap: number
   readonly descriptors: number
   readonly sockets: number

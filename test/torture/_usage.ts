@@ -25,7 +25,7 @@ interface Sums {
 
 /** Sums of all rows of a ledger, by each of some groups and day. */
 export class RowSums {
-  /** Of the last row of each account that was read. */
+  /** The number of the last row of each account that was read. */
   readonly #read = new Map<string, number>()
   readonly #groups = new Map(Object.keys(GROUPS).map((group) => [group, new Map<string, Sums>()]))
 

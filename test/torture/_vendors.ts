@@ -29,7 +29,7 @@ export interface VendorAnswer {
   readonly operation: Operation
   /** The vendor's name of the model. */
   readonly model: string
-  /** Of the deployment. */
+  /** Options of the deployment. */
   readonly options?: Readonly<Record<string, unknown>> | undefined
   readonly stream: boolean
   readonly status: number
@@ -39,7 +39,7 @@ export interface VendorAnswer {
   readonly good: boolean
 }
 
-/** In every request to a vendor; no client may ever see it. */
+/** The key that stands in every request to a vendor; no client may ever see it. */
 export const VENDOR_KEY = 'torture-vendor-secret-0123456789'
 
 /** Vendors that the plugin `openai-compatible` knows by name. */

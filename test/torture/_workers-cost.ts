@@ -11,7 +11,7 @@ const CALLERS = 32
 
 interface CostOptions {
   readonly secret: string
-  /** Of the vendor that the gateways ask, which runs meanwhile. */
+  /** The port of the vendor that the gateways ask, which runs meanwhile. */
   readonly vendorPort: number
   /** A few short rounds beside other processes are not judged. */
   readonly isShort: boolean

@@ -5,8 +5,8 @@ import { createInterface } from 'node:readline'
 import { anySeed, printResult, type RunResult } from './_run.ts'
 
 /**
- * @param file of the suite
- * @param options of the suite, without `--workers`
+ * @param file the file of the suite
+ * @param options the options of the suite, without `--workers`
  * @returns the exit status: 1 after a fault of any worker
  */
 export async function playInWorkers(

@@ -15,7 +15,10 @@ import { CODINGS, hostileBodies, ordinaryBodies } from '../server/_hostile-bodie
 const AT_ONCE = 30
 const BODIES = ['brackets', 'members', 'objects', 'strings']
 const MIB = 1024 * 1024
-/** Of the processor time of the thread that serves, where the machine is not slow. Another process on the processor does not count. */
+/**
+ * The longest turn, in ms of the processor time of the thread that serves, where the machine is not slow. Another
+ * process on the processor does not count.
+ */
 const MOST_TURN_MS = 100
 /** A turn that is long once was a collection of garbage; what a body costs, it costs each time. */
 const TRIES = 3
@@ -94,7 +97,7 @@ async function post(gateway: ForkedGateway, coding: string, body: Buffer): Promi
 }
 
 interface Attack {
-  /** Of the table. */
+  /** The row of the table. */
   readonly row: object
   readonly longestTurnMs: number
   readonly statuses: readonly number[]

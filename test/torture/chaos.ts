@@ -94,7 +94,7 @@ class Vendor {
 
 /** What clients were told in a round. */
 interface Told {
-  /** By request id. */
+  /** The costs by request id. */
   readonly costs: Map<string, Pico>
   /** Ids of whole refusals that told no cost. */
   readonly free: Set<string>

@@ -47,7 +47,10 @@ const KEYS_OF_EACH = Math.max(
 )
 const PER_SECOND = 200
 const FEW_PER_SECOND = 20
-/** Of a screen: its requests, how long the gateway takes for one of them, of lists, and until it is painted, ms. */
+/**
+ * The bounds of a screen: its requests, and ms until the gateway has answered one of them, or a list, and until it is
+ * painted.
+ */
 const MOST = {
   requests: 3,
   screen: 300,
@@ -55,12 +58,12 @@ const MOST = {
   painted: 1000,
   frame: 100,
   growth: 1.1,
-  /** In ms of a second: 98 % of a processor are left for calls. */
+  /** The processor time of the console in ms of each second: 98 % of a processor are left for calls. */
   cost: short ? 100 : 20,
 }
-/** For so long the processor time of calls is compared, each time: some repetitions of a screen. */
+/** The seconds for which the processor time of calls is compared, each time: some repetitions of a screen. */
 const COMPARED_SECONDS = short ? 2 : 15
-/** After it the requests of a screen are counted. */
+/** The silence, in ms, after which the requests of a screen are counted. */
 const SILENCE_MS = 800
 /** Times that a screen is opened. */
 const VISITS = short ? 1 : 3

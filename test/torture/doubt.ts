@@ -117,7 +117,7 @@ type Snapshot = readonly (readonly [key: string, ttl: number, value: Buffer])[]
 
 const snapshotOf = (server: RedisServer): Promise<Snapshot> =>
   server.ask(async (client) => {
-    // As of one moment: again where keys came or went meanwhile.
+    // The snapshot is of one moment: it is taken again where keys came or went meanwhile.
     let [keys, values]: [string[], unknown[]] = [[], []]
     for (let isWhole = false; !isWhole;) {
       keys = (await client.keys('*')).sort()

@@ -37,9 +37,12 @@ const { values } = parseArgs({
 const SECONDS = Number(values.seconds ?? (values.short ? 18 : 120))
 const SEED = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31))
 const SILENT = { info() {}, warn() {}, error() {} } as unknown as Log
-/** Of the honest calls below, in USD. */
+/** The mean cost of the honest calls below, in USD. */
 const MEAN_COST = 0.012
-/** In the median, honest callers overrun by no more of their calls; told by so many accounts. */
+/**
+ * The most that honest callers overrun in the median, in costs of their calls, and the number of accounts from which it
+ * is judged.
+ */
 const [MOST_MEDIAN, ENOUGH] = [2.5, 200]
 const folder = mkdtempSync(join(tmpdir(), 'gateway-'))
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }))

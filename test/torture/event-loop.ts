@@ -74,7 +74,7 @@ async function call(ledger: SqliteLedger, request: string, took: number[]): Prom
   took.push(performance.now() - started)
 }
 
-/** In the process whose disk is slow. */
+/** Measures the event loop, in the process whose disk is slow. */
 async function measure(): Promise<Figures> {
   const log = { info: complain, warn: complain, error: complain } as unknown as Log
   const { ledger } = await openSqlite({ path: process.env.LEDGER_FOLDER!, log })

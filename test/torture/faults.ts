@@ -13,7 +13,7 @@ const FAMILIES = {
   unusual: UNUSUAL,
 }
 const MIN_SHARE = 0.95
-/** In short runs each so many plugins one is played. */
+/** A short run plays one of so many plugins. */
 const FEW = 4
 const isShort = process.argv[2] === '--short'
 /** Part of the name of a family, and of a plugin. */

@@ -28,7 +28,7 @@ const run = new Run('fuzz-http', options)
 const KEY = 'sk-of-the-lane'
 /** No request here takes long. */
 const PATIENCE_MS = 60_000
-/** For a first answer, and for one more. */
+/** The silence, in ms, after which a connection ends: while its first answer is awaited, and after it. */
 const [PAUSE_MS, SHORT_PAUSE_MS] = [400, 10]
 const LANES = 48
 const CHAT = '/v1/chat/completions'

@@ -25,9 +25,9 @@ interface Case {
   readonly coding: string
   /** Damages the coded body. */
   readonly damage?: (coded: Buffer) => Buffer
-  /** From the grammar and untouched. */
+  /** Whether the body comes from the grammar and is untouched. */
   readonly valid: boolean
-  /** Of a form. */
+  /** The content type of a form. */
   readonly contentType?: string
 }
 

@@ -32,7 +32,7 @@ interface Plan {
 
 /** What a guard answers. */
 interface GuardPlan {
-  /** Of the request's policy: which guard is asked; undefined for none. */
+  /** The subject that the request's policy denies, which decides which guard is asked; undefined for none. */
   readonly deny: keyof typeof GUARDS | undefined
   /** Whether the verdict is on the request; that on the answer is the same. */
   readonly onInput: boolean
@@ -172,7 +172,7 @@ const MODES: readonly Mode[] = [
 
 // --- the plugins ---
 
-/** By the lane that asks: one case each at a time. */
+/** The plans by the number of the lane that asks, which has one case at a time. */
 const plans = new Map<number, Plan>()
 const planOf = (model: string) => plans.get(Number(model))!
 
@@ -240,7 +240,7 @@ const VERDICTS = {
   'does not apply': { action: 'abstain', why: 'not-applicable' },
 }
 
-/** By the subject that each enforces: two of this machine, and one that takes its time. */
+/** The guards by the subject that each enforces: two of this machine, and one that takes its time. */
 const GUARDS = {
   code: guardOf('code', { execution: 'local' }),
   math: guardOf('math', { execution: 'local', needsFullText: true }),
@@ -323,7 +323,7 @@ function configuration(): UserConfig {
 // --- cases ---
 
 const OPERATIONS = Object.keys(GOOD) as (keyof typeof GOOD)[]
-/** As a plugin can return it: no value that only a text of JSON has. */
+/** A value as a plugin can return it, without what only a text of JSON can have. */
 const plain = (value: unknown): unknown => {
   const text = toText(value)
   return text === undefined ? undefined : JSON.parse(text)

@@ -48,7 +48,7 @@ interface Case {
   /** Whether the body is damaged, or anything else. */
   readonly untouched: boolean
   readonly stream: boolean
-  /** For the splits. */
+  /** The seed of the splits. */
   readonly seed: number
 }
 

@@ -44,7 +44,7 @@ interface Setting {
   readonly name: string
   readonly credits: string
   readonly hold?: HoldPolicy
-  /** Of the key for streams. */
+  /** The most calls at once of the key for streams. */
   readonly concurrency: number
   readonly streamSeconds?: number
 }

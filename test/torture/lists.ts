@@ -131,7 +131,7 @@ async function timesOfCalls(url: string): Promise<[number, number]> {
   return [median(0), median(1)]
 }
 
-/** Until the work of the start is done. */
+/** Waits until the work of the start is done. */
 async function quiet(): Promise<void> {
   for (let used = Infinity; used > 20;) {
     const began = process.cpuUsage()

@@ -152,7 +152,7 @@ async function timeOf(work: () => Promise<unknown>): Promise<number> {
   return (user + system) / 1000
 }
 
-/** Until the work of the start is done. */
+/** Waits until the work of the start is done. */
 async function quiet(): Promise<void> {
   while ((await timeOf(() => sleep(1000))) > 20);
 }

@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { playInWorkers } from './_workers.ts'
 
-/** On two processors they take half as long. */
+/** The short form of the suites that fuzz. Two workers on two processors take half as long. */
 const SHORT_FUZZ = ['--short', '--workers', '2', '--seconds', '12']
 /** Each with the options of its short form, or of several; a suite without them has none. */
 const SUITES: Readonly<Record<string, readonly (readonly string[])[]>> = {

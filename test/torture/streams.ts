@@ -27,7 +27,7 @@ const { values } = parseArgs({
 const streams = Number(values.streams ?? (values.short ? 500 : 5000))
 const seconds = Number(values.seconds ?? (values.short ? 20 : 300))
 const MOST_DELAY_MS = 10
-/** For all streams to be opened, a hundred at a time. */
+/** The seconds in which all streams are opened, a hundred at a time. */
 const openingSeconds = 10 + Math.ceil(streams / 100)
 /** The gap straight from the vendor is known sooner. */
 const straightSeconds = Math.min(seconds, 60)

@@ -39,7 +39,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => pr
 
 let files = 0
 
-/** Starts a gateway. @param change of the configuration's text */
+/** Starts a gateway. @param change what changes the configuration's text */
 async function start(
   redis: RedisServer,
   workers: number,
