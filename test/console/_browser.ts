@@ -243,7 +243,7 @@ export async function overflowOf(page: Page): Promise<number> {
   })
 }
 
-/** Of a first visit of the overview, compressed: all files, and the answers that they ask for. */
+/** The most KiB of a first visit of the overview, compressed: all files, and the answers that they ask for. */
 export const MOST_KIB = 200
 
 /** What a page loads until it stands, as it comes over the network. */
@@ -302,7 +302,7 @@ export async function shoot(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: file })
 }
 
-/** In the page: prefers not to be guided, beside what it prefers otherwise. */
+/** Runs in the page: the operator prefers not to be guided, beside what is preferred otherwise. */
 function dismissStart(): void {
   const { localStorage } = globalThis as unknown as {
     localStorage: {
@@ -314,7 +314,7 @@ function dismissStart(): void {
   localStorage.setItem('sluicegate.console', JSON.stringify({ started: true, ...preferences }))
 }
 
-/** In the page: tells of what the content policy kept from it. */
+/** Runs in the page: tells what the content policy kept from it. */
 function reportViolations(): void {
   const { document, violated } = globalThis as unknown as {
     document: {

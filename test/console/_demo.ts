@@ -15,9 +15,9 @@ const CLI = resolve(import.meta.dirname, '../../src/cli.ts')
 export class Demo implements AsyncDisposable {
   readonly url: string
   readonly visitors: Visitors
-  /** Of the gateway. */
+  /** The id of the gateway's process. */
   readonly pid: number
-  /** Of its inspector; empty where it was started without one. */
+  /** The address of its inspector; empty where it was started without one. */
   readonly inspector: string
   readonly #child: ChildProcess
 
@@ -29,7 +29,7 @@ export class Demo implements AsyncDisposable {
     this.#child = child
   }
 
-  /** @param options of `serve`. @param inspected whether the process has an inspector. @param cwd its folder */
+  /** @param options the options of `serve`. @param inspected whether the process has an inspector. @param cwd its folder */
   static async open(
     options: readonly string[] = ['--demo'],
     inspected = false,

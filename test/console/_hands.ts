@@ -256,7 +256,7 @@ export class Pointer implements Hands {
   async fill(label: string, text: string): Promise<void> {
     const field = await this.#field(label)
     await this.#focus(field)
-    // As a triple click does.
+    // A triple click selects the same.
     await field.selectText()
     await this.#type(text, false)
   }
@@ -326,7 +326,7 @@ export class Pointer implements Hands {
   }
 }
 
-/** In the page: which way the Tab key is nearer to the element with this name; undefined where there is none. */
+/** Runs in the page: which way the Tab key is nearer to the element with this name; undefined where there is none. */
 function wayTo(name: string): { readonly isBack: boolean; readonly skips: boolean } | undefined {
   const { document } = globalThis as unknown as Shown
   const dialogs = document.querySelectorAll('dialog')
@@ -364,7 +364,10 @@ function wayTo(name: string): { readonly isBack: boolean; readonly skips: boolea
   return { skips: skips < Math.min(forward, back), isBack: back < Math.min(forward, skips) }
 }
 
-/** In the page: which of several radio buttons Tab leads to, by the name of another one of them; undefined where it is none. */
+/**
+ * Runs in the page: which of several radio buttons Tab leads to, by the name of another one of them; undefined where it
+ * is none.
+ */
 function chosenBeside(name: string): string | undefined {
   const { document } = globalThis as unknown as Shown
   const radios = [...document.querySelectorAll('input[type=radio]')]
@@ -376,7 +379,7 @@ function chosenBeside(name: string): string | undefined {
   return chosen && nameOf(chosen).replace(/\s+/g, ' ')
 }
 
-/** In the page: what a reader calls the element with the focus, and why the focus is not seen. */
+/** Runs in the page: what a reader calls the element with the focus, and why the focus is not seen. */
 function focusOf(): { name: string; hidden?: string } {
   const { document, getComputedStyle, innerHeight, innerWidth } = globalThis as unknown as Shown
   const element = document.activeElement

@@ -11,7 +11,7 @@ beforeAll(async () => {
   if (!hasBrowser) return
   stage = await Stage.open()
   await furnish(stage)
-  // So many tokens that tables write fewer digits.
+  // The call has so many tokens that tables write fewer digits.
   const messages = [{ role: 'user', content: 'word '.repeat(120_000) }]
   const large = await stage.gateway.chat({ model: 'mock/large', messages, max_tokens: 9 })
   expect(large.json.usage.prompt_tokens).toBeGreaterThan(100_000)
@@ -73,7 +73,7 @@ function usdSum(all: readonly string[]): string {
   return formatPico(all.reduce((sum, one) => sum + picoOf(one), 0n))
 }
 
-/** Null where no part is known. */
+/** The sum of the parts that are known; null where none is. */
 function sum(all: readonly (string | null)[]): string | null {
   const known = all.filter((one) => one !== null)
   return known.length === 0 ? null : String(known.reduce((total, one) => total + Number(one), 0))

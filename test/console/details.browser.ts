@@ -449,7 +449,7 @@ describe.skipIf(!hasBrowser)('a narrow window', () => {
   })
 })
 
-/** In the page: short texts that take more than one line. */
+/** Runs in the page: short texts that take more than one line. */
 function brokenOf(elements: unknown[]): string[] {
   return (elements as BrokenElement[])
     .filter((element) => {

@@ -69,7 +69,7 @@ afterAll(async () => {
   if (hasBrowser) await stage[Symbol.asyncDispose]()
 })
 
-/** What the list of an address has, in the API and in CSV. @param address of the console */
+/** What the list of an address has, in the API and in CSV. @param address the address of a page of the console */
 async function lengthsOf(address: string): Promise<number[]> {
   const { pathname, searchParams } = new URL(address, stage.gateway.url)
   expect(pathname).toBe('/console/requests')
@@ -199,7 +199,7 @@ describe.skipIf(!hasBrowser)('figures', () => {
     const total = await page.locator('tfoot').innerText()
     expect(total).toContain(written(prompt_tokens))
     const dollars = { style: 'currency', currency: 'USD', currencyDisplay: 'narrowSymbol' } as const
-    // With the decimals that the longest of the column needs.
+    // Each amount has the decimals that the longest of the column needs.
     const amounts = Array.from({ length: 11 }, (_, i) =>
       written(cost_usd, { ...dollars, minimumFractionDigits: i + 2, maximumFractionDigits: 12 }),
     )
@@ -268,14 +268,14 @@ interface TimeElement {
   readonly innerText: string
 }
 
-/** In the page: the texts of the cells of rows. */
+/** Runs in the page: the texts of the cells of rows. */
 function cellsOf(rows: unknown[]): string[][] {
   return (rows as { readonly cells: Iterable<{ readonly innerText: string }> }[]).map(({ cells }) =>
     [...cells].map(({ innerText }) => innerText.trim()),
   )
 }
 
-/** In the page: where the texts of cells end, without repetitions, in pixels. */
+/** Runs in the page: where the texts of cells end, without repetitions, in pixels. */
 function endsOf(cells: unknown[]): number[] {
   const ends = (cells as CellElement[]).map((cell) => {
     const range = cell.ownerDocument.createRange()

@@ -54,7 +54,7 @@ it('a dead port and a busy vendor are lines with their cause, whose figures are 
   expect(await page.locator('tbody tr').count()).toBe(3)
   await page.goBack()
 
-  // By keys alone: to the second line, and its act.
+  // Keys alone lead to the second line, and to its act.
   await line('x/busy').getByRole('button', { name: 'Cool down' }).waitFor()
   await page.keyboard.press('j')
   await page.keyboard.press('j')
@@ -69,7 +69,7 @@ it('a dead port and a busy vendor are lines with their cause, whose figures are 
   expect(faults).toEqual([])
 })
 
-/** In the page: whether an element is in the part of its sheet that can be seen. */
+/** Runs in the page: whether an element is in the part of its sheet that can be seen. */
 function isInView(element: unknown): boolean {
   const { top, bottom } = (
     element as { getBoundingClientRect(): { top: number; bottom: number } }

@@ -151,7 +151,7 @@ async function wrongWith({ page, faults }: Watched, refused: number): Promise<ob
   return isFine && notices === refused ? undefined : found
 }
 
-/** The same at every width of a theme, by width; empty where nothing is wrong. @param name of its pictures */
+/** The same at every width of a theme, by width; empty where nothing is wrong. @param name the name of its pictures */
 async function wrongAtWidths(
   watched: Watched,
   theme: (typeof THEMES)[number],

@@ -1,4 +1,7 @@
-/** From an empty folder and a vendor's key to a first call and a client key: on one page, without a file. */
+/**
+ * The guided start: it leads from an empty folder and a vendor's key to a first call and a client key, on one page,
+ * without a file.
+ */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

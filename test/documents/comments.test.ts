@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { commentsOf } from './_comments.ts'
 import { brokenLink, filesBelow, root } from './_markdown.ts'
 
-const FOLDERS = ['src', 'providers', 'plugins', 'config']
+const FOLDERS = ['src', 'providers', 'plugins', 'config', 'test']
 
 const comments = FOLDERS.flatMap((folder) =>
   filesBelow(folder, (name) => name.endsWith('.ts')).flatMap((path) =>

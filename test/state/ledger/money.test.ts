@@ -122,7 +122,7 @@ interface Counts {
 interface Outcome {
   readonly n: number
   readonly plan: Plan
-  /** Undefined when the client left before the head. */
+  /** The status of the answer; undefined when the client left before the head. */
   readonly status?: number
   readonly id?: string
   /** The whole body; undefined when the client left. */

@@ -35,7 +35,7 @@ interface Scene {
   readonly logged: readonly string[]
   /** Admits a call that holds money. */
   admit(request: string): unknown
-  /** Makes the store fail. @param kind from 0 on, of the kinds that it has */
+  /** Makes the store fail. @param kind the number, from 0 on, of one of the kinds that it has */
   fail(kind: number): Promise<void>
   repair(): Promise<void>
   /** Ends what keeps the rows. @param written whether what is under way is written all the same */

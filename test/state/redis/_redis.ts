@@ -50,7 +50,7 @@ export class RedisServer implements AsyncDisposable {
     return `redis://127.0.0.1:${this.port}`
   }
 
-  /** Of the process that runs. */
+  /** The id of the process that runs. */
   get pid(): number {
     return this.#child!.pid!
   }

@@ -119,7 +119,7 @@ describe('the redis engine', () => {
     const spend = fields
       .filter((field) => field.startsWith('s:'))
       .map((field) => field.split(':')[1])
-    // Of the key and of the account.
+    // Each window is there for the key and for the account.
     const windows = ['202602', '202603', '202604', '20260408', '20260409', '20260410', 'L']
     expect(spend.sort()).toEqual(windows.flatMap((window) => [window, window]))
   })

@@ -71,7 +71,7 @@ describe.skipIf(!present)('gateways that start together', () => {
   })
 })
 
-/** Of changes that name one revision, one is made; of those that name none, each. */
+/** Expects that of changes that name one revision one is made, and of those that name none each. */
 async function expectOneChange(instances: readonly Accounts[]): Promise<void> {
   const { revision: expected } = (await instances[0]!.key('key_0'))!
   const changes = instances.map((one, i) => one.changeKey('key_0', { rpm: i + 1 }, { expected }))

@@ -20,7 +20,7 @@ import { openMemory } from '../../../src/state/sqlite/memory.ts'
 import { folder } from '../../_folder.ts'
 import { holdOf } from '../_hold.ts'
 
-// As the command line does. The ledger's thread starts in a third of the time.
+// The command line does it too. The ledger's thread starts in a third of the time.
 enableCompileCache()
 
 /** A script that writes until it is killed. */
