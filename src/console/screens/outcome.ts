@@ -72,9 +72,9 @@ export function Status({ row }: { readonly row: ShownCall }) {
   const word =
     code === null
       ? guard?.outcome === 'blocked'
-        ? 'refused'
+        ? 'blocked'
         : outcome === 'cancelled'
-          ? 'client left'
+          ? 'left'
           : ''
       : (CODES[code] ?? code.replaceAll('_', ' '))
   const tone =
