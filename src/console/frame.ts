@@ -332,7 +332,7 @@ function Banners({ status }: { readonly status: Condition | undefined }) {
 }
 
 /** Parameters that usage, requests and guard have in common, so that they stay when the reader goes from one to another. */
-const CARRIED = ['from', 'to', 'account', 'key', 'model']
+const CARRIED = ['from', 'to', 'account', 'team', 'key', 'model']
 
 function carried(path: string): string {
   const kept = [...place.value.query].filter(([name]) => CARRIED.includes(name))

@@ -22,6 +22,7 @@ const CALLS = 24 + 5 + 3 + 4 + 2 + 4 + 1
 
 let stage: Stage
 let busy: string
+let team: string
 beforeAll(async () => {
   if (!hasBrowser) return
   stage = await Stage.open()
@@ -31,6 +32,8 @@ beforeAll(async () => {
   const desk = await gateway.newKey({ account: 'kiosk', policy })
   const slow = await gateway.newKey({ account: 'kiosk', rpm: 2 })
   busy = desk.id
+  team = (await stage.admin('POST', '/accounts/kiosk/teams', { name: 'Night' })).json.data.id
+  await stage.admin('PATCH', `/keys/${slow.id}`, { team_id: team })
   const say = (key: string, content: string, more: object = {}) =>
     gateway.chat({ model: 'mock/echo', messages: [{ role: 'user', content }], ...more }, { key })
   for (let i = 0; i < 24; i++) await say(gateway.key.secret, `Hello ${i}`, { stream: i % 2 === 0 })
@@ -109,22 +112,31 @@ describe.skipIf(!hasBrowser)('figures', () => {
     ['/console/usage?group=model&from=-30d', 3],
     ['/console/usage?group=key,model', 3],
     ['/console/usage?group=outcome', 1],
+    ['/console/usage?group=key&team=TEAM', 2],
+    ['/console/usage?group=team', 3],
     ['/console/usage?group=user', 1],
     ['/console/usage?group=user,key', 1],
     ['/console/usage?group=deployment', 1],
-    ['/console/usage?group=code', 3],
-    ['/console/usage?group=limit', 2],
-    ['/console/usage?group=limit,key', 4],
+    ['/console/usage?group=code', 4],
+    ['/console/usage?group=limit', 3],
+    ['/console/usage?group=limit,key', 5],
     ['/console/guard', 5],
     ['/console/guard?key=KEY', 3],
     ['/console/keys/KEY/overview', 1],
   ])('of %s are the lengths of their lists', async (address, least) => {
     const { page, faults } = await stage.page()
-    await page.goto(address.replace('KEY', busy))
+    await page.goto(address.replace('KEY', busy).replace('TEAM', team))
     await settled(page)
     await page.locator('[data-figure]').first().waitFor()
     const figures = await figuresOf(page)
     expect(figures.length).toBeGreaterThanOrEqual(least)
+    if (address.includes('TEAM')) {
+      expect(figures.map(({ value }) => value)).toEqual([2, 2])
+      await page.locator('.places').getByRole('link', { name: 'Requests' }).click()
+      await page.locator('.chip:has-text("team")').waitFor()
+      await page.goBack()
+      await settled(page)
+    }
     for (const { value, text, href } of figures) {
       expect(await lengthsOf(href), `${text}, ${href}`).toEqual([value, value])
       expect(text).toContain(value < 1000 ? String(value) : '')

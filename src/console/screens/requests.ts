@@ -37,6 +37,7 @@ const FILTERS: readonly Filter[] = [
   },
   { name: 'key', label: 'key', chooses: 'key' },
   { name: 'account', label: 'account', chooses: 'account' },
+  { name: 'team', label: 'team', chooses: 'team' },
   { name: 'model', label: 'model', chooses: 'model' },
   { name: 'deployment', label: 'deployment', chooses: 'deployment' },
   { name: 'endpoint', label: 'endpoint', placeholder: '/v1/chat/completions' },

@@ -188,7 +188,7 @@ function Answer({
         >Half of the calls took less than ${duration(answer.totals.p50_ms)}, 95 % less than
         ${' '}${duration(answer.totals.p95_ms)}.</span
       >
-      ${' '}${rollup === 'hour' ? 'Hours' : 'Days'} and months are UTC. A call counts when it was charged.
+      ${' '}${rollup === 'hour' ? 'Hours' : 'Days'} and months are UTC.${answer.totals.cost_usd === null ? '' : ' A call counts when it was charged.'}
       ${' '}${
         rows.at(-1)?.group === undefined
           ? html`<a href=${hrefWith({ top: String(question.top + USUAL_TOP) })}>
@@ -378,13 +378,15 @@ function totalsOf(
   rows: readonly UsageRow[],
 ): Readonly<Record<string, Content>> {
   const decimals = wholeDecimals([...rows.map(({ sums }) => sums.cost_usd), totals.cost_usd])
-  const href = requestsHref({}, range)
+  const none = Object.fromEntries(question.group.map((name) => [name, undefined]))
+  const href = requestsHref(none, range)
   const calls = count(totals.calls)
   const quantity = (value: number | null) =>
     html`<span title=${count(value)}>${shortCount(value)}</span>`
   return {
     group: 'Total',
-    calls: href === undefined ? calls : html`<a href=${href}>${calls}</a>`,
+    calls:
+      href === undefined ? calls : html`<a href=${href} data-figure=${totals.calls}>${calls}</a>`,
     failed: callShare(totals.errors, totals.calls),
     ...Object.fromEntries(
       QUANTITIES.map(({ key }) => [key, quantity(totals[key] as number | null)]),
@@ -518,6 +520,7 @@ const ROLLUPS: Readonly<Record<string, string>> = {
 const GROUPS: Readonly<Record<string, { readonly label: string; readonly within: string }>> = {
   model: { label: 'Model', within: 'key' },
   account: { label: 'Account', within: 'key' },
+  team: { label: 'Team', within: 'key' },
   key: { label: 'Key', within: 'model' },
   deployment: { label: 'Deployment', within: 'model' },
   endpoint: { label: 'Endpoint', within: 'model' },
@@ -531,7 +534,7 @@ const GROUPS: Readonly<Record<string, { readonly label: string; readonly within:
 const CIRCUMSTANCES = ['code', 'limit']
 const LABELS = ['tag', 'user']
 /** Groups whose members are too many to be typed. */
-const CHOSEN = ['account', 'key', 'model', 'deployment'] as const
+const CHOSEN = ['account', 'team', 'key', 'model', 'deployment'] as const
 const FILTERS: readonly Filter[] = Object.entries(GROUPS).map(([name, { label }]) => {
   const chooses = CHOSEN.find((one) => one === name)
   return { name, label: label.toLowerCase(), ...(chooses && { chooses }) }
@@ -539,6 +542,7 @@ const FILTERS: readonly Filter[] = Object.entries(GROUPS).map(([name, { label }]
 /** Names of the filters in the list of requests; it has no filter for the others. */
 const IN_REQUESTS: Readonly<Record<string, string>> = {
   account: 'account',
+  team: 'team',
   key: 'key',
   model: 'model',
   deployment: 'deployment',
@@ -604,9 +608,12 @@ function csvOf(path: string): string {
   return `${path}&format=csv`
 }
 
-/** The address of the list of the calls that are counted here, with filters and the range as it was counted. */
+/**
+ * The address of the list of the calls that are counted here, with filters and the range as it was counted.
+ * @param more the values of the groups; undefined for all of them
+ */
 function requestsHref(
-  more: Readonly<Record<string, string>>,
+  more: Readonly<Record<string, string | undefined>>,
   range: UsageAnswer['range'] | undefined,
 ): string | undefined {
   const { query } = place.value
@@ -615,7 +622,7 @@ function requestsHref(
   const all = [...filters, ...Object.entries(more)]
   for (const [name, value] of all) {
     if (!(name in IN_REQUESTS)) return undefined
-    parameters.append(IN_REQUESTS[name]!, value)
+    if (value !== undefined) parameters.append(IN_REQUESTS[name]!, value)
   }
   // Circumstances are known of every call with a key, and all else of those that were charged.
   const isOfLog = all.some(([name]) => CIRCUMSTANCES.includes(name))
