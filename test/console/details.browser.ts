@@ -431,12 +431,14 @@ describe.skipIf(!hasBrowser)('a narrow window', () => {
     // What else the line has takes its room.
     await page.route('**/admin/session', async (route) => {
       const { data } = (await stage.admin('GET', '/session')).json
-      await route.fulfill({ json: { data: { ...data, demo: true } } })
+      const alerts = Array.from({ length: 12 }, () => ({ kind: 'balance.low' }))
+      const status = { ...data.status, alerts }
+      await route.fulfill({ json: { data: { ...data, demo: true, status } } })
     })
     await page.goto('/console/settings/gateways')
     await settled(page)
     const sign = page.locator('.search .glass')
-    for (const width of [320, 360, 390, 480, 759]) {
+    for (const width of [360, 390, 480, 759]) {
       await page.setViewportSize({ width, height: 800 })
       const field = (await page.locator('.search input').boundingBox())!
       expect([width, await sign.isVisible()]).toEqual([width, field.width < 88])
