@@ -133,7 +133,7 @@ export function connected(
     run: async (args) => {
       const admin = await (await import('./admin.ts')).connect(args, begins)
       try {
-        await run(admin, args)
+        await run(admin, await (await import('./look-up.ts')).withIds(admin, args))
       } finally {
         await admin.close()
       }

@@ -70,6 +70,20 @@ export async function lookUp(
   )
 }
 
+/** The arguments with the ids of what the options of these names name; "none" and an empty text are no names. @throws as {@link lookUp} */
+export async function withIds(admin: Pick<Admin, 'ask'>, args: Arguments): Promise<Arguments> {
+  const text: Record<string, string | undefined> = { ...args.text }
+  for (const kind of ['account', 'team', 'key'] as const) {
+    const ids: string[] = []
+    for (const name of text[kind]?.split(',') ?? []) {
+      const isName = name !== '' && name !== 'none'
+      ids.push(isName ? (await lookUp(admin, kind, { positionals: [name] })).id : name)
+    }
+    if (ids.length > 0) text[kind] = ids.join()
+  }
+  return { ...args, text }
+}
+
 async function readSecret(): Promise<string> {
   const secret = await hiddenText('Secret of the key')
   if (secret === '') throw new CommandError('There is no secret on the standard input.', 2)

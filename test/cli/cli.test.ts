@@ -400,6 +400,16 @@ describe('commands of a running gateway', () => {
     expect((await command('limits', 'show', 'account:Named Ltd')).code).toBe(0)
     expect((await command('limits', 'show', 'team:none')).err).toBe('There is no team "none".\n')
 
+    const ofAccount = await command('keys', 'list', '--account', 'Named Ltd')
+    expect(ofAccount.out).toContain(laptop.id)
+    const calls = await command('requests', 'list', '--key', 'd lapt', '--account', 'Named Ltd')
+    expect(calls).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('There is no key "d lapt". Did you mean "Old laptop"'),
+    })
+    const moved = await command('keys', 'update', laptop.id, '--team', 'none', '--note', 'a')
+    expect([moved.code, moved.err]).toEqual([0, ''])
+
     // It is known, and its account has no money.
     expect((await ask(t.url, leaked.secret, CHAT, hello)).status).toBe(403)
     const stopped = await command('keys', 'disable', leaked.secret)
