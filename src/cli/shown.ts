@@ -69,6 +69,9 @@ export function billText({ bill, bill_missing: missing }: any, id: string): stri
   return aligned([...rows, ...sums])
 }
 
+/** The name of a group, which is that of the calls without one where there is none. */
+const named = (name: unknown) => name ?? '(none)'
+
 const SUMS = ['calls', 'cost_usd', 'prompt_tokens', 'completion_tokens']
 const EARNED = ['calls', 'cost_usd', 'refunded_usd', 'vendor_cost_usd', 'margin_usd']
 /** Sums under the names that lists of calls have for them. */
@@ -86,7 +89,7 @@ export function usageText(
     ...[...shown, ...Object.values(ENDS)].map((name) => one[name]),
   ]
   const rows = [
-    ...data.map((one: any) => line(one, Object.values(one.group))),
+    ...data.map((one: any) => line(one, Object.values(one.group).map(named))),
     ...other.map((one: any) => line(one, Array(groups.length).fill('(other)'))),
     // The column of the start may be left out, and with it its word.
     line(
@@ -115,7 +118,12 @@ export function statementText({ data }: any): string {
     line('closing', data.closing_usd),
   ]
   const used = (of: any[]) =>
-    of.map(({ name, calls, amount_usd, refunds_usd }) => [name, calls, amount_usd, refunds_usd])
+    of.map(({ name, calls, amount_usd, refunds_usd }) => [
+      named(name),
+      calls,
+      amount_usd,
+      refunds_usd,
+    ])
   const heads = ['CALLS', 'USD', 'REFUNDED USD']
   return [
     `${cell(data.buyer.name)} (${cell(data.account_id)}), ${data.month}, ${data.number ?? 'DRAFT'}\n\n`,

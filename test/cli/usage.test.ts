@@ -34,6 +34,10 @@ it('says who used what, and that it equals the ledger', async () => {
   expect(statement.out).toMatch(/AT +BOOKING +REFERENCE +USD\n.* opening +- +0\n/)
   expect(statement.out).toMatch(/mock\/echo +\d+ +0\.0/)
   expect(statement.out).toMatch(/nightly +1 +0\.0/)
+  // What has no name is said, because a column of nothing is left out on a terminal.
+  expect(statement.out).toMatch(/\(none\) +1 +0\.0/)
+  const byTag = await call(['usage', '--by', 'tag', '--key', id, '--rollup', 'day', ...at])
+  expect(byTag.out).toMatch(/ \(none\) +1 +0\.0/)
   expect((await call(['statement', 'acme', '--csv', ...at])).out).toMatch(
     /^section,name,at,kind,reference/,
   )
