@@ -663,14 +663,16 @@ function membersOf(segment: TranscriptSegment): Record<string, unknown> {
   return members
 }
 
-const names = new Intl.DisplayNames('en', { type: 'language' })
+/** Made when the first name is asked for: what it loads of languages takes 10 MB. */
+let languages: Intl.DisplayNames | undefined
 
 function languageName(language: string | undefined): string {
   if (!language) return 'unknown'
   if (language.length > 3 && !language.includes('-')) return language.toLowerCase()
+  languages ??= new Intl.DisplayNames('en', { type: 'language' })
   try {
     // Codes without a language, such as `und`.
-    const name = names.of(language) ?? 'unknown'
+    const name = languages.of(language) ?? 'unknown'
     return name === 'root' ? 'unknown' : name.toLowerCase()
   } catch {
     return language.toLowerCase()
