@@ -8,6 +8,7 @@ import { NotFound, RevisionChanged } from '../errors/errors.ts'
 import { randomId } from '../state/ids.ts'
 import { parsePico } from '../money/money.ts'
 import { ACCOUNT, type Ledger, type KeyLimits, teamKey } from '../state/ledger/ledger.ts'
+import { inDoubt } from '../state/ledger/doubt.ts'
 import type { Records } from '../state/records.ts'
 import { Directory } from './directory.ts'
 import { secretOf, checkName, need } from './secrets.ts'
@@ -656,9 +657,15 @@ export class Accounts {
     await this.#ledger.limits(account, teamKey(id), ledgerLimits(team), revision)
   }
 
-  /** Runs writes one after the other, because each reads the record that it replaces. */
+  /**
+   * Runs writes one after the other, because each reads the record that it replaces.
+   * @throws Unavailable for a ledger in doubt, before anything is written: its records could belong to another ledger
+   */
   #write<T>(write: () => Promise<T>): Promise<T> {
-    const written = this.#lastWrite.then(write)
+    const written = this.#lastWrite.then(() => {
+      if (this.#ledger.health().doubt !== undefined) throw inDoubt()
+      return write()
+    })
     this.#lastWrite = written.catch(() => undefined)
     return written
   }

@@ -174,6 +174,9 @@ it('after FLUSHALL no client is told that its key is invalid, and one command go
   expect((await gateway.ask('GET', '/readyz')).status).toBe(503)
   const credit = await admin('POST', '/accounts/acme/credits', { usd: '1' })
   expect([credit.status, credit.json.error?.code]).toEqual([409, 'ledger_in_doubt'])
+  const account = await admin('POST', '/accounts', { id: 'strange', name: 'Strange' })
+  expect([account.status, account.json.error?.code]).toEqual([503, 'service_unavailable'])
+  expect(await server.ask((client) => client.keys('gw:*strange*'))).toEqual([])
 
   const { data } = (await admin('GET', '/ledger/state')).json
   expect(data).toMatchObject({ engine: 'redis', doubt: { kind: 'emptied', found: { id: null } } })

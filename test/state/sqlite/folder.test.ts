@@ -2,11 +2,12 @@
 import { copyFile, mkdir, readdir, rename, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { Accounts } from '../../../src/accounts/accounts.ts'
 import { ConfigError, Unavailable } from '../../../src/errors/errors.ts'
 import { beginLedger } from '../../../src/state/sqlite/folder.ts'
 import { folder } from '../../_folder.ts'
 import * as cli from '../../_cli.ts'
-import { collect, NOON, open, openPaid, settlement } from './_engine.ts'
+import { collect, LIMITS, NOON, open, openPaid, settlement, type Opened } from './_engine.ts'
 
 const DAY_MS = 86_400_000
 
@@ -112,6 +113,38 @@ describe('an older copy in the place of a ledger', () => {
     await again.close()
     const { ledger: last } = await open(path)
     expect(last.health().ok).toBe(true)
+  })
+
+  it('takes no account, key or team, and no change of one', async () => {
+    const { path, file } = await used()
+    const first = await open(path)
+    const accountsOf = (opened: Pick<Opened, 'ledger' | 'records'>) =>
+      new Accounts({ ...opened, defaults: () => ({ limits: LIMITS }) })
+    const { key } = await accountsOf(first)
+      .createAccount({ id: 'one', name: 'One' })
+      .then(({ id }) => accountsOf(first).createKey(id, { name: 'first' }))
+    await first.ledger.close()
+    await copyFile(file, join(path, 'copy.db'))
+    const second = await open(path)
+    await second.ledger.settle(settlement('late', 1n))
+    await second.ledger.close()
+    await rename(join(path, 'copy.db'), file)
+    const { ledger, records } = await open(path)
+    const accounts = accountsOf({ ledger, records })
+    for (const write of [
+      () => accounts.createAccount({ id: 'two', name: 'Two' }),
+      () => accounts.createKey('one', { name: 'second' }),
+      () => accounts.createTeam('one', { id: 'team', name: 'Team' }),
+      () => accounts.changeKey(key.id, { disabled: true }),
+    ]) {
+      await expect(write()).rejects.toThrow(Unavailable)
+    }
+    expect(await records.list('accounts')).toEqual(['one'])
+    expect(await records.list('keys:one')).toEqual([key.id])
+    expect(await records.list('teams:one')).toEqual([])
+    const { doubt } = await ledger.state()
+    await ledger.accept({ id: doubt!.known.id, kind: doubt!.kind })
+    expect((await accounts.createKey('one', { name: 'second' })).key.name).toBe('second')
   })
 
   it('is not what folding leaves', async () => {
