@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { copyFile, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import * as cli from '../_cli.ts'
 import { ask, keyIn, type Running } from '../_cli.ts'
@@ -150,6 +151,23 @@ describe('a ledger that cannot be moved', () => {
       const { code, out, err } = await call(await place(config, files), 'ledger', ...args)
       expect(err).toMatch(message)
       expect(err).toMatch(/^[^\n]+\n$/)
+      expect([code, out]).toEqual([1, ''])
+    }
+  })
+
+  it('says with what a compressed export is to be unpacked', async () => {
+    const cwd = await place()
+    const text = '{"kind":"export","version":2,"at":1}\n{"kind":"end","lines":2}\n'
+    await writeFile(join(cwd, 'state.jsonl.gz'), gzipSync(text))
+    await writeFile(join(cwd, 'state.jsonl.zst'), zstdCompressSync(text))
+    for (const [file, command] of [
+      ['state.jsonl.gz', 'gunzip'],
+      ['state.jsonl.zst', 'unzstd'],
+    ] as const) {
+      const { code, out, err } = await call(cwd, 'ledger', 'import', file)
+      expect(err).toBe(
+        `${file}, line 1: this file is compressed: unpack it first, with "${command}".\n`,
+      )
       expect([code, out]).toEqual([1, ''])
     }
   })

@@ -388,8 +388,18 @@ function parse(text: string, number: number): { readonly [name: string]: unknown
   } catch {
     // The error below does not repeat the text, which may hold a secret.
   }
-  if (number === 1) throw new LineError(number, NO_EXPORT)
+  if (number === 1) throw new LineError(number, packedReason(text) ?? NO_EXPORT)
   throw new TornLine(number, 'expected a JSON object')
+}
+
+/** Why a file that is compressed cannot be read: its first bytes say with what, read as text as the rest of it is. */
+function packedReason(text: string): string | undefined {
+  const command = text.startsWith('\u001f\ufffd')
+    ? 'gunzip'
+    : text.startsWith('(\ufffd/\ufffd')
+      ? 'unzstd'
+      : undefined
+  return command && `this file is compressed: unpack it first, with "${command}"`
 }
 
 const NO_EXPORT = 'this is not an export: its first line is not a header'
@@ -640,8 +650,8 @@ async function* checkedLines(texts: AsyncIterable<string>): AsyncGenerator<Line>
     try {
       line = readLine(text, number)
     } catch (error) {
-      // The gateway was killed while it wrote its last line, and has confirmed it to no client.
-      if (!rescued || !(error instanceof TornLine)) throw error
+      // A cut line is the last one.
+      if (!(error instanceof TornLine)) throw error
       torn = error
       continue
     }
@@ -652,8 +662,12 @@ async function* checkedLines(texts: AsyncIterable<string>): AsyncGenerator<Line>
     }
     yield line
   }
-  if (!ended && !rescued)
-    throw new LineError(number + 1, 'the export ends early, its last lines are missing')
+  // A gateway that was killed while it wrote the last line of a rescue has confirmed that to no client.
+  if (rescued || ended) return
+  if (torn) {
+    throw new LineError(number, 'the file is cut within this line, what follows is missing')
+  }
+  throw new LineError(number + 1, 'the export ends early, its last lines are missing')
 }
 
 const NO_ITEMS: ReadonlySet<Line['kind']> = new Set([

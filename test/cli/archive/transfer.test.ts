@@ -471,6 +471,10 @@ describe('an import', () => {
       ],
       [[...lines, lines[1]!], `line ${lines.length + 1}: the export ended on the line before`],
       [lines.with(usage, lines[usage]!.slice(0, -9)), `line ${usage + 1}: expected a JSON object`],
+      [
+        [...lines.slice(0, usage), lines[usage]!.slice(0, -9)],
+        `line ${usage + 1}: the file is cut within this line, what follows is missing`,
+      ],
       [lines.with(usage, '[]'), `line ${usage + 1}: expected a JSON object`],
       [changed(usage, { kind: 'gift' }), /kind: expected .*"usage".*, found "gift"$/],
       [changed(usage, { tip: 1 }), /tip: unknown key/],
