@@ -18,7 +18,7 @@ import {
   type Routes,
   needs,
 } from './route.ts'
-import { outboxView, keyNames, withNames, type NameOf } from './views.ts'
+import { outboxView, keyNames, withNames } from './views.ts'
 import { note } from './audit.ts'
 import { runningRow } from '../../pipeline/call-record.ts'
 import type { RequestView } from './resources/request.ts'
@@ -54,17 +54,22 @@ async function overviewOf(gateway: Gateway): Promise<Answer> {
   const { runtime } = gateway
   const now = Date.now()
   const { requests } = runtime
+  // Together: while the store is away, each of these waits for it.
+  const [usage, calls, vendors, incidents, alerts] = await Promise.all([
+    usageOf(gateway, now),
+    withNames(runtime, runningViews(gateway).slice(0, SHOWN_CALLS)),
+    vendorsOf(gateway),
+    incidentsOf(gateway, now),
+    alertViews(runtime, runtime.alerts.active),
+  ])
   const data: Overview = {
     as_of: second(now),
-    ...(await usageOf(gateway, now, await keyNames(runtime))),
-    running: {
-      count: gateway.running.size,
-      calls: await withNames(runtime, runningViews(gateway).slice(0, SHOWN_CALLS)),
-    },
+    ...usage,
+    running: { count: gateway.running.size, calls },
     deployments: unhealthy(gateway),
-    setup: { vendors: await vendorsOf(gateway) },
-    ...(await incidentsOf(gateway, now)),
-    alerts: await alertViews(runtime, runtime.alerts.active),
+    setup: { vendors },
+    ...incidents,
+    alerts,
     looked: runtime.spending.looked,
     books: outboxView(gateway),
     log: requests
@@ -75,7 +80,8 @@ async function overviewOf(gateway: Gateway): Promise<Answer> {
 }
 
 /** Sums of today beside the same hours of yesterday, and of the last 24 hours. */
-async function usageOf({ runtime: { usage } }: Gateway, now: number, nameOf: NameOf) {
+async function usageOf({ runtime }: Gateway, now: number) {
+  const { usage } = runtime
   if (!usage)
     return { today: null, yesterday: null, hours: [], models: [], refused: [], usage: null }
   const midnight = now - (now % DAY_MS)
@@ -95,7 +101,8 @@ async function usageOf({ runtime: { usage } }: Gateway, now: number, nameOf: Nam
     ask(last, now, []),
     { ...ask(last, now, ['model']), of: 'settled' as const, isOneSpan: true },
   ]
-  const [{ result, checked }, refused] = await Promise.all([
+  const [nameOf, { result, checked }, refused] = await Promise.all([
+    keyNames(runtime),
     usage.ask('usage', { queries }),
     usage.ask('refusals', { from: last, to: now, keys: SHOWN_KEYS }),
   ])
