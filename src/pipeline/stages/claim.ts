@@ -78,7 +78,7 @@ function refusalOf(found: Unanswered): InvalidRequest {
   }
   if (is === 'gone') {
     const message =
-      `This request was completed as ${request} and cost ${formatPico(found.cost)} USD; its answer was too large to keep. ` +
+      `This request was completed as ${request} and cost ${formatPico(found.cost)} USD; its answer was too large to keep, or could not be stored. ` +
       'Send it with another Idempotency-Key to buy it again.'
     return new InvalidRequest('idempotency_answer_gone', message)
   }

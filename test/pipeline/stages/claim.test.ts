@@ -140,6 +140,18 @@ describe('what is refused', () => {
   })
 })
 
+it('an answer that the store does not take is paid for once, and the repetition is told so', async () => {
+  const t = await started()
+  vi.spyOn(t.gateway.runtime.repeats, 'keep').mockRejectedValue(new Error('the store is full'))
+  const first = await asker(t)('a', hello)
+  expect(first.status).toBe(200)
+  const balance = await t.balance()
+  const { error } = (await asker(t)('a', hello)).json
+  expect(error.code).toBe('idempotency_answer_gone')
+  expect(error.message).toContain('its answer was too large to keep, or could not be stored')
+  expect(await t.balance()).toBe(balance)
+})
+
 describe('without effect', () => {
   it('is the header where it is switched off, and on the free tier', async () => {
     const off = await started({ ...CONFIG, idempotency: { enabled: false } })
