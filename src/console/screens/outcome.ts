@@ -67,22 +67,16 @@ function exactTokens({ usage }: CallInColumns): string {
 }
 
 export function Status({ row }: { readonly row: ShownCall }) {
-  const { status, code, outcome, running, guard } = row
+  const { status, code, end, running } = row
   if (running) return html`<span class="state">running</span>`
   const word =
-    code === null
-      ? guard?.outcome === 'blocked'
-        ? 'blocked'
-        : outcome === 'cancelled'
-          ? 'left'
-          : ''
-      : (CODES[code] ?? code.replaceAll('_', ' '))
+    code === null ? (end === 'completed' ? '' : end) : (CODES[code] ?? code.replaceAll('_', ' '))
   const tone =
     status === null || status >= 500
       ? 'bad'
       : status >= 400
         ? 'warn'
-        : guard?.outcome === 'blocked'
+        : end === 'blocked'
           ? 'warn'
           : ''
   return html`<span class="outcome" title=${row.error ?? ''}
