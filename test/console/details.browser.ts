@@ -78,6 +78,38 @@ describe.skipIf(!hasBrowser)('a list', () => {
 })
 
 describe.skipIf(!hasBrowser)('a row', () => {
+  it('has the word for the end of its call, by which the list is filtered', async () => {
+    const { page } = await stage.page()
+    const ends = ['completed', 'blocked', 'left']
+    await page.route('**/admin/requests?*', async (route) => {
+      const { search } = new URL(route.request().url())
+      const { json } = await stage.admin('GET', `/requests${search}`)
+      const [one] = json.data
+      const data = ends.map((end, at) => ({ ...one, id: `${one.id}${at}`, code: null, end }))
+      await route.fulfill({ json: { ...json, data } })
+    })
+    await page.goto('/console/requests')
+    await settled(page)
+    const shown = await page.locator('tbody .outcome').allInnerTexts()
+    expect(shown.map((text) => text.replace(/^\d+ ?/, ''))).toEqual(['', 'blocked', 'left'])
+    await page.context().close()
+  })
+
+  it('names its moments where its columns have no heads', async () => {
+    const { page } = await stage.page({ width: 360 })
+    await page.goto('/console/accounts/kiosk/bookings')
+    await settled(page)
+    const cell = page.locator('td:has(> time)').first()
+    const label = await cell.evaluate((element) => {
+      const { getComputedStyle } = globalThis as unknown as {
+        getComputedStyle(element: unknown, part: string): { readonly content: string }
+      }
+      return getComputedStyle(element, '::before').content
+    })
+    expect(label).toBe('"Time "')
+    await page.context().close()
+  })
+
   const stateOf = async (id: string) =>
     (await stage.admin('GET', `/keys/${id}`)).json.data.disabled as boolean
 
