@@ -663,7 +663,7 @@ function membersOf(segment: TranscriptSegment): Record<string, unknown> {
   return members
 }
 
-/** Made when the first name is asked for: what it loads of languages takes 10 MB. */
+/** The names of languages, which are made when the first one is asked for, because their data takes 10 MB. */
 let languages: Intl.DisplayNames | undefined
 
 function languageName(language: string | undefined): string {

@@ -55,7 +55,7 @@ export function quarantinedView({ request, account, key, cost, usage }: Settleme
 // Names of keys beside their ids, for people who read a list, a plot or a report.
 
 /** The name of a key; null where it is unknown. */
-export type NameOf = (id: string | null) => string | null
+type NameOf = (id: string | null) => string | null
 
 /** Names of all keys; none while they cannot be read, because figures are shown without them. */
 export async function keyNames({ accounts }: Runtime): Promise<NameOf> {
