@@ -7,14 +7,14 @@ import { join } from 'node:path'
 import { playInWorkers } from './_workers.ts'
 
 /** The short form of the suites that fuzz. Two workers on two processors take half as long. */
-const SHORT_FUZZ = ['--short', '--workers', '2', '--seconds', '12']
+const SHORT_FUZZ = ['--short', '--workers', '2', '--seconds', '8']
 /** Each with the options of its short form, or of several; a suite without them has none. */
 const SUITES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   'fuzz-http': [SHORT_FUZZ],
   'fuzz-json': [SHORT_FUZZ],
   'fuzz-vendor': [SHORT_FUZZ],
   'fuzz-plugin': [SHORT_FUZZ],
-  chaos: [['--short', '--seconds', '40']],
+  chaos: [['--short', '--seconds', '25']],
   soak: [['--short']],
   dialects: [['--short']],
   'edge-money': [['--short']],
