@@ -54,10 +54,12 @@ async function overviewOf(gateway: Gateway): Promise<Answer> {
   const { runtime } = gateway
   const now = Date.now()
   const { requests } = runtime
+  // Once: the count and its list are of one moment.
+  const running = runningViews(gateway)
   // Together: while the store is away, each of these waits for it.
   const [usage, calls, vendors, incidents, alerts] = await Promise.all([
     usageOf(gateway, now),
-    withNames(runtime, runningViews(gateway).slice(0, SHOWN_CALLS)),
+    withNames(runtime, running.slice(0, SHOWN_CALLS)),
     vendorsOf(gateway),
     incidentsOf(gateway, now),
     alertViews(runtime, runtime.alerts.active),
@@ -65,7 +67,7 @@ async function overviewOf(gateway: Gateway): Promise<Answer> {
   const data: Overview = {
     as_of: second(now),
     ...usage,
-    running: { count: gateway.running.size, calls },
+    running: { count: running.length, calls },
     deployments: unhealthy(gateway),
     setup: { vendors },
     ...incidents,

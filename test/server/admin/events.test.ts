@@ -1,6 +1,6 @@
 /** What a console sees while the gateway works: events, the overview, and the end of a running call. */
 import { isDeepStrictEqual } from 'node:util'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
 import { LiveEvents, type LiveEvent } from '../../../src/observe/live-events.ts'
 
@@ -193,5 +193,27 @@ describe('the overview', () => {
       log: { dropped: {} },
     })
     expect(shown.hours.length).toBeGreaterThan(0)
+  })
+
+  it('counts the running calls that it lists, though another one begins meanwhile', async () => {
+    const { secret } = await gateway.newKey()
+    const { running, runtime } = gateway.gateway
+    const ask = runtime.usage!.ask.bind(runtime.usage)
+    const [asked, begun] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const spy = vi.spyOn(runtime.usage!, 'ask').mockImplementation((async (...args: any) => {
+      asked.resolve()
+      await begun.promise
+      return (ask as any)(...args)
+    }) as never)
+    onTestFinished(() => void spy.mockRestore())
+    // An answer is shared for a moment: that of another test may be given first.
+    let answer = get('/overview')
+    while ((await Promise.race([asked.promise, answer])) !== undefined) answer = get('/overview')
+    const call = chat(secret, long)
+    await expect.poll(() => running.size).toBe(1)
+    begun.resolve()
+    const shown = (await answer).json.data.running
+    expect(shown).toEqual({ count: shown.calls.length, calls: shown.calls })
+    await call
   })
 })
