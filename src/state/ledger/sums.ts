@@ -213,9 +213,12 @@ export class CounterSums {
   }
 }
 
-/** The first date of a window, `YYYYMMDD`; empty for one without a beginning. */
+/** Rows have the date of their account's zone, which is behind UTC by so much at most. */
+const MOST_BEHIND_MS = 12 * 60 * 60 * 1000
+
+/** The first date that a row of a window may have, `YYYYMMDD`; empty for one without a beginning. */
 function firstDay(window: string): string {
   if (window === '-') return ''
-  if (window.length > 8) return dayOf(Number(window))
+  if (window.length > 8) return dayOf(Number(window) - MOST_BEHIND_MS)
   return window.length === 6 ? `${window}01` : window
 }
