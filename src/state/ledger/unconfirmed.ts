@@ -56,8 +56,11 @@ interface Store<A> {
 
 /** A place on the local disk, and the way from there to the store. */
 interface Disk {
-  /** @returns the stored cost; undefined where the place is not in use. @throws the error of the disk */
-  append(settlement: Settlement): Promise<Pico> | undefined
+  /**
+   * Stores the form that a settlement has at the moment of the write, because it can be waived until then.
+   * @returns the stored cost; undefined where the place is not in use. @throws the error of the disk
+   */
+  append(entry: { readonly settlement: Settlement }): Promise<Pico> | undefined
   /** Settlements that wait there. */
   health?(): { readonly waiting: number; readonly oldestMs: number }
   /** Looks whether it can be written. */
@@ -219,7 +222,7 @@ export class Unconfirmed<A extends Applied | undefined> implements Iterable<A> {
   /** Stores a settlement that the store has not taken on the disk, or keeps it. */
   async #toDisk(entry: Entry<A>): Promise<void> {
     try {
-      const cost = await this.#disk.append(entry.settlement)
+      const cost = await this.#disk.append(entry)
       if (cost !== undefined) return this.#done(entry, { state: 'charged', cost, balance: 0n })
     } catch (error) {
       if (this.#kept.size === 0) {

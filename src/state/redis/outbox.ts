@@ -109,11 +109,11 @@ export class Outbox {
   }
 
   /** Stores a settlement in the file, unless Redis has confirmed it before. @returns the first cost. @throws the error of the disk */
-  async append(settlement: Settlement): Promise<Pico> {
-    const confirmed = this.#confirmed.get(receiptOf(settlement))?.cost
+  async append(entry: { readonly settlement: Settlement }): Promise<Pico> {
+    const confirmed = this.#confirmed.get(receiptOf(entry.settlement))?.cost
     if (confirmed !== undefined) return confirmed
     try {
-      const cost = await this.#file.append(settlement, this.#ledger)
+      const cost = await this.#file.append(entry, this.#ledger)
       this.#pending = true
       return cost
     } catch (error) {
@@ -390,7 +390,7 @@ interface PendingSettlement {
 }
 
 interface Append {
-  readonly settlement: Settlement
+  readonly entry: { readonly settlement: Settlement }
   readonly ledger: string | null
   readonly resolve: (cost: Pico) => void
   readonly reject: (error: unknown) => void
@@ -516,13 +516,13 @@ export class OutboxFile {
   }
 
   /**
-   * Resolves when the settlement is on the disk. An earlier one of the same request stands.
+   * Resolves when the settlement is on the disk, as it is at the moment of the write. An earlier one of the same request stands.
    * @param ledger its identity. @returns the stored cost. @throws Error when it cannot be written
    */
-  append(settlement: Settlement, ledger: string | null): Promise<Pico> {
+  append(entry: { readonly settlement: Settlement }, ledger: string | null): Promise<Pico> {
     return new Promise((resolve, reject) => {
       if (this.#appends.length === 0) setImmediate(() => this.#flush())
-      this.#appends.push({ settlement, ledger, resolve, reject })
+      this.#appends.push({ entry, ledger, resolve, reject })
     })
   }
 
@@ -626,7 +626,7 @@ export class OutboxFile {
   }
 
   /** @returns the stored cost */
-  #insert({ settlement, ledger }: Append, now: number): Pico {
+  #insert({ entry: { settlement }, ledger }: Append, now: number): Pico {
     const { account, request, cost } = settlement
     const body = JSON.stringify({ ...settlement, cost: String(cost) })
     const { changes } = this.#sql.insert.run(account, request, now, body, 0, ledger)

@@ -252,7 +252,7 @@ export class SqliteLedger implements Ledger {
         withdraw: ({ charge }) => client.withdraw(charge),
       },
       disk: {
-        append(settlement) {
+        append({ settlement }) {
           // A ledger that is closed has no more to say than the log.
           return client.broken ? parts.rescue?.append(settlement) : undefined
         },

@@ -63,11 +63,14 @@ class Scene {
         },
       },
       disk: {
-        append: (one) => {
+        append: async (entry) => {
           if (this.disk === 'absent') return undefined
-          if (this.disk === 'fails') return Promise.reject(new Error('it is full'))
+          // Appends of one turn are written together, after it.
+          await new Promise((resolve) => setImmediate(resolve))
+          if (this.disk === 'fails') throw new Error('it is full')
+          const one = entry.settlement
           if (!this.onDisk.has(one.request)) this.onDisk.set(one.request, one)
-          return Promise.resolve(this.onDisk.get(one.request)!.cost)
+          return this.onDisk.get(one.request)!.cost
         },
         deliver: async () => {
           if (this.store !== 'books') return
@@ -188,6 +191,22 @@ beforeEach(() => {
   })
 })
 afterEach(() => vi.useRealTimers())
+
+it('a settlement that is waived while it waits for the disk is stored without a cost', async () => {
+  const scene = new Scene()
+  Object.assign(scene, { store: 'hangs', disk: 'takes' })
+  const answer = scene.settle('req_1', 870n)
+  await vi.advanceTimersByTimeAsync(11_000)
+  expect(await answer).toMatchObject({ state: 'deferred', cost: 870n })
+  scene.store = 'fails'
+  scene.wake()
+  expect(scene.unconfirmed.waive({ ...KEY, request: 'req_1' })).toMatchObject({ cost: 0n })
+  scene.store = 'books'
+  await vi.advanceTimersByTimeAsync(3000)
+  expect(scene.booked).toEqual(new Map([['req_1', 0n]]))
+  expect(scene.unconfirmed.conflicts).toBe(0)
+  await scene.unconfirmed.close()
+})
 
 it('each settlement ends in the store, on the disk, or in the log', async () => {
   const property = fc.asyncProperty(

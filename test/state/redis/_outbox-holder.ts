@@ -6,7 +6,7 @@ const usage: UsageRow = { at: 0, endpoint: 'chat', model: 'm', outcome: 'complet
 const file = OutboxFile.open(process.argv[2]!)
 for (const cost of [1n, 2n, 3n]) {
   const lease = { account: 'acct', key: 'key', request: `req_${cost}` }
-  await file.append({ ...lease, day: '20260101', cost, usage }, null)
+  await file.append({ settlement: { ...lease, day: '20260101', cost, usage } }, null)
 }
 process.stdout.write('written\n')
 // The timer below keeps a reference to the outbox, so that it is not collected and closed.

@@ -570,7 +570,7 @@ it('a file takes no more than its limit, and takes settlements again when some w
   onTestFinished(() => file.close())
   let stored = 0
   const fill = async () => {
-    for (; ; stored++) await file.append(settlement(`req_${stored}`, 3n), null)
+    for (; ; stored++) await file.append({ settlement: settlement(`req_${stored}`, 3n) }, null)
   }
   await expect(fill()).rejects.toThrow('full')
   expect(stored).toBeGreaterThan(100)
@@ -578,5 +578,5 @@ it('a file takes no more than its limit, and takes settlements again when some w
   const batch = file.page('ledger', 0, 10_000)
   expect(batch).toHaveLength(stored)
   file.remove(batch.slice(0, 100).map(({ seq }) => seq))
-  await file.append(settlement('req_more', 3n), null)
+  await file.append({ settlement: settlement('req_more', 3n) }, null)
 })

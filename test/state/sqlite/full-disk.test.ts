@@ -160,7 +160,7 @@ describe('a full disk', () => {
     const disk = await mountDisk()
     const file = OutboxFile.open(disk.path)
     onTestFinished(() => file.close())
-    const append = (name: string) => file.append(settlement(name, 3n), null)
+    const append = (name: string) => file.append({ settlement: settlement(name, 3n) }, null)
     await Promise.all(Array.from({ length: 50 }, (_, i) => append(`req_${i}`)))
     disk.fill()
     await expect(append('req_more')).rejects.toThrow('full')
