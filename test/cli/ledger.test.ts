@@ -297,7 +297,7 @@ describe('what a killed gateway left in its outbox', () => {
     const file = OutboxFile.open(join(cwd, 'outbox'))
     const usage = { ...USAGE, at: Date.now() }
     const left = { ...settlement('req_1', 7n), key: 'key', usage }
-    await file.append(left, id!)
+    await file.append({ settlement: left }, id!)
     expect(withoutHeader((await call(cwd, 'ledger', 'unsent')).out)).toMatch(
       /^\{"kind":"end","lines":2\}/,
     )

@@ -60,7 +60,7 @@ interface Disk {
    * Stores the form that a settlement has at the moment of the write, because it can be waived until then.
    * @returns the stored cost; undefined where the place is not in use. @throws the error of the disk
    */
-  append(entry: { readonly settlement: Settlement }): Promise<Pico> | undefined
+  append(entry: { readonly settlement: Settlement }): Promise<Pico | undefined> | undefined
   /** Settlements that wait there. */
   health?(): { readonly waiting: number; readonly oldestMs: number }
   /** Looks whether it can be written. */
