@@ -8,6 +8,7 @@ import { ENGINES } from '../config/starter-search.ts'
 import { VENDORS } from '../providers/vendors.ts'
 import { providePluginImports } from '../src/gateway/plugin-imports.ts'
 import { patience } from './_patience.ts'
+import { SEED } from './_seed.ts'
 
 const NAMES: ReadonlySet<string> = new Set([
   ...VENDORS.flatMap(({ variables, address = [] }) => [...variables, ...address]),
@@ -25,6 +26,9 @@ for (const name of Object.keys(process.env)) {
 }
 
 vi.setConfig({ testTimeout: 120_000 * patience(), hookTimeout: 60_000 * patience() })
+
+// Loading it takes longer than most files of tests.
+if (process.env.SEED !== undefined) (await import('fast-check')).configureGlobal({ seed: SEED })
 
 // The command line does it too. The threads of a gateway start in a third of the time.
 enableCompileCache()

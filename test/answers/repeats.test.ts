@@ -6,9 +6,9 @@ import { AnswerStorage } from '../../src/answers/storage.ts'
 import type { RequestId } from '../../src/state/ledger/ledger.ts'
 import { StoredRecords } from '../../src/state/records.ts'
 import { runs } from '../_runs.ts'
+import { SEED } from '../_seed.ts'
 
 const KEEP = 86_400
-const SEED = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31))
 
 /** Where a gateway is killed: after its claim, when it has kept the answer, with a charge in its outbox, when it has booked. */
 const STEPS = ['claimed', 'kept', 'waiting', 'booked', 'never'] as const

@@ -24,6 +24,7 @@ import { dayOf, DAY_MS, MINUTE_MS } from '../../src/state/ledger/windows.ts'
 import { everyPair } from './_pairs.ts'
 import { randomOf, Walk } from './_walk.ts'
 import { holdOf, NO_EXPOSURE } from '../state/_hold.ts'
+import { SEED } from '../_seed.ts'
 
 /** The time that an engine under test reads. It only goes forward. */
 export interface TestClock {
@@ -41,8 +42,6 @@ export interface ConformanceOptions {
 
 /** Length of the random walk. `LEDGER_STEPS` changes it; `npm run torture` walks 100,000 steps. */
 const STEPS = Number(process.env.LEDGER_STEPS ?? 2500)
-/** Seed of the random walk: a new one each run, shown in the test's name. `LEDGER_SEED` repeats a run. */
-const SEED = Number(process.env.LEDGER_SEED ?? Math.floor(Math.random() * 2 ** 32))
 
 const FREE_TIER = { rpm: 6, concurrency: 3 }
 const ROOMY: KeyLimits = { disabled: false, rpm: 1000, concurrency: 100 }

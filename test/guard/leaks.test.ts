@@ -7,11 +7,11 @@ import { compilePatterns } from '../../src/patterns/patterns.ts'
 import type { ChatChunk, ChatDelta } from '../../src/plugin.ts'
 import { recordedCases } from '../fixtures.ts'
 import { screenOf, through } from './_screen.ts'
+import { SEED } from '../_seed.ts'
 
 const NO = '[no]'
 /** The torture run sets more runs; the seed in the title of a failed run repeats it. */
 const RUNS = Number(process.env.LEAK_RUNS ?? 1_000)
-const SEED = Number(process.env.LEAK_SEED ?? Date.now() % 2 ** 31)
 const input = { model: 'm', messages: [], stream: true } as never
 
 /**

@@ -7,8 +7,7 @@ import { assess, bounds } from '../../src/money/plausible.ts'
 import { compilePrices, versionOf, type Prices, type Pricing } from '../../src/money/prices.ts'
 import type { Usage } from '../../src/plugin.ts'
 import { runs } from '../_runs.ts'
-
-const SEED = Number(process.env.PLAIN_SEED ?? Math.floor(Math.random() * 2 ** 31))
+import { SEED } from '../_seed.ts'
 
 /** The same prices, by which everything is charged by the record. */
 function withoutPlain({ plain: _plain, tiers, ...prices }: Prices): Prices {

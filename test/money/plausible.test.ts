@@ -7,8 +7,8 @@ import { compilePrices } from '../../src/money/prices.ts'
 import { everyEndpointConfig, REQUESTS, type Asked, type Script } from '../_every-endpoint.ts'
 import { createTestGateway, eventsOf, type TestGateway } from '../_setup.ts'
 import { runs } from '../_runs.ts'
+import { SEED } from '../_seed.ts'
 
-const SEED = Number(process.env.USAGE_SEED ?? Math.floor(Math.random() * 2 ** 31))
 const MOST = parsePico('1000')
 const prices = compilePrices({ prompt: '0.000001', completion: '0.000002' })
 

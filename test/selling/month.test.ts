@@ -1,8 +1,7 @@
 /** Statements, journal, usage and ledger say the same of a month with every kind of booking. */
 import { it } from 'vitest'
 import { monthOf } from './_month.ts'
-
-const SEED = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31))
+import { SEED } from '../_seed.ts'
 
 it(`forty accounts agree to the last digit, also after kills and folding (seed ${SEED})`, async () => {
   let state = SEED || 1

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Worker } from 'node:worker_threads'
 import { slowness } from '../_patience.ts'
+import { SEED } from '../_seed.ts'
 
 /** Where a gateway under test keeps its state. */
 export type Driver = 'memory' | 'file' | 'redis'
@@ -55,17 +56,12 @@ export function readOptions(
     throw new TypeError(`expected --driver memory, file or redis, found ${driver}`)
   }
   const amount = short ? amounts.short : amounts.long
-  const [seed, first = '0'] = (values.seed ?? anySeed()).split(':')
+  const [seed, first = '0'] = (values.seed ?? String(SEED)).split(':')
   const count = Number(values.count ?? (values.seconds === undefined ? amount.count : Infinity))
   const seconds = Number(values.seconds ?? (values.count === undefined ? amount.seconds : Infinity))
   const [index, of] = values.share.split('/').map(Number) as [number, number]
   const share = { index, of }
   return { seed: Number(seed), first: Number(first), count, seconds, driver, short, share }
-}
-
-/** A seed for a run that was given none. */
-export function anySeed(): string {
-  return String(1 + Math.floor(Math.random() * 1e9))
 }
 
 /** What came of a run. */

@@ -2,7 +2,8 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { anySeed, printResult, type RunResult } from './_run.ts'
+import { SEED } from '../_seed.ts'
+import { printResult, type RunResult } from './_run.ts'
 
 /**
  * @param file the file of the suite
@@ -18,7 +19,7 @@ export async function playInWorkers(
   if (!Number.isInteger(workers) || workers < 1 || workers > 64) {
     throw new TypeError(`expected --workers 1 to 64, found ${workers}`)
   }
-  const seeded = options.includes('--seed') ? options : [...options, '--seed', anySeed()]
+  const seeded = options.includes('--seed') ? options : [...options, '--seed', String(SEED)]
   const children = Array.from({ length: workers }, (_, index) =>
     fork(file, [...seeded, '--share', `${index}/${workers}`], {
       stdio: ['ignore', 'pipe', 'inherit', 'ipc'],

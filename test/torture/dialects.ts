@@ -5,6 +5,7 @@
 import { parseArgs } from 'node:util'
 import { formatPico } from '../../src/money/money.ts'
 import { askMixed } from './_mixed.ts'
+import { SEED } from '../_seed.ts'
 
 const { values } = parseArgs({
   options: {
@@ -13,7 +14,7 @@ const { values } = parseArgs({
     seed: { type: 'string' },
   },
 })
-const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31))
+const seed = Number(values.seed ?? SEED)
 const count = Number(values.count ?? (values.short ? 1000 : 5000))
 const { outcomes, money, faults } = await askMixed(count, seed)
 const dollars = Object.entries(money).map(([name, pico]) => [name, formatPico(pico)])

@@ -25,6 +25,7 @@ import {
   type Result,
   type Row,
 } from './_edge-account.ts'
+import { SEED } from '../_seed.ts'
 
 const { values } = parseArgs({
   options: {
@@ -35,7 +36,7 @@ const { values } = parseArgs({
   },
 })
 const SECONDS = Number(values.seconds ?? (values.short ? 18 : 120))
-const SEED = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31))
+const seed = Number(values.seed ?? SEED)
 const SILENT = { info() {}, warn() {}, error() {} } as unknown as Log
 /** The mean cost of the honest calls below, in USD. */
 const MEAN_COST = 0.012
@@ -223,7 +224,7 @@ async function play(row: Row, stage: Stage, ms: number): Promise<void> {
   for (let i = 0; results.length === 0 || performance.now() < end; i++) {
     const world = new World((next) => stage.setClock((now = next)))
     world.now = now
-    const random = randomOf(SEED + 7919 * i)
+    const random = randomOf(seed + 7919 * i)
     const id = `${stage.name} ${row.name} ${i}`.replace(/\W+/g, '-')
     const until = performance.now() + ms
     const account = new Account(row, id, stage.instances, world, random, i % 2 === 1, until)
@@ -256,7 +257,7 @@ function report(row: Row, { name }: Stage, results: readonly Result[]): void {
   )
 }
 
-process.stdout.write(`seed ${SEED}\n`)
+process.stdout.write(`seed ${seed}\n`)
 const wanted = (driver: string) => values.driver === undefined || values.driver === driver
 const stages: Stage[] = []
 if (wanted('memory')) stages.push(await embedded('memory'))

@@ -8,8 +8,7 @@ import type { ChatMessage } from '../../../src/plugin.ts'
 import { runs } from '../../_runs.ts'
 import { bodies } from './request.bodies.ts'
 import { addressesIn } from '../../../src/endpoints/chat/endpoint.ts'
-
-const SEED = Number(process.env.CONVERSATION_SEED ?? Math.floor(Math.random() * 2 ** 31))
+import { SEED } from '../../_seed.ts'
 
 const picture = { type: 'image_url', image_url: { url: 'https://a.example/1.png', detail: 'low' } }
 const CHAT = [

@@ -16,12 +16,11 @@ import {
   type FakeUpstream,
   type ReceivedRequest,
 } from '../../upstream.ts'
+import { SEED } from '../../_seed.ts'
 
 /** `MONEY_REQUESTS` changes it; `npm run torture` sends 10,000. */
 const REQUESTS = Number(process.env.MONEY_REQUESTS ?? 800)
 const PARALLEL = 16
-/** `LEDGER_SEED` repeats a run. */
-const SEED = Number(process.env.LEDGER_SEED ?? Math.floor(Math.random() * 2 ** 31))
 
 /** No cost is a round number, and those of `acme/fine` have to be rounded. */
 const PRICING: Readonly<Record<string, Readonly<Record<string, string>>>> = {

@@ -21,8 +21,8 @@ import { runs } from '../../_runs.ts'
 import { installed, open, sharedServer, STORED_CLOCK } from '../redis/_engine.ts'
 import { NOT_INSTALLED, type RedisServer } from '../redis/_redis.ts'
 import { LIMITS, USAGE } from '../sqlite/_engine.ts'
+import { SEED } from '../../_seed.ts'
 
-const SEED = Number(process.env.LEDGER_SEED ?? Math.floor(Math.random() * 2 ** 32))
 const NAMES = ['tokens.day', 'tokens.5h', 'tokens.lifetime', 'requests.week', 'cap.5h', 'cap.month']
 const TEAM = 'one'
 /** More than the rows of an account from which on it is remembered. */

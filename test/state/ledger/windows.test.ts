@@ -24,8 +24,8 @@ import { holdOf } from '../_hold.ts'
 import { installed, open as openRedis, sharedServer, STORED_CLOCK } from '../redis/_engine.ts'
 import { NOT_INSTALLED, type RedisServer } from '../redis/_redis.ts'
 import { collect, open as openFile, openInMemory } from '../sqlite/_engine.ts'
+import { SEED } from '../../_seed.ts'
 
-const SEED = Number(process.env.LEDGER_SEED ?? Math.floor(Math.random() * 2 ** 32))
 const STEPS = 50
 const TEAM = 'one'
 const OWNERS = ['k1', teamKey(TEAM), ACCOUNT]

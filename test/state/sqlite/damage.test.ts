@@ -1,5 +1,5 @@
 /**
- * Random bytes of a ledger's file are flipped while no gateway runs. `DAMAGE_ROUNDS` sets how often, `DAMAGE_SEED` repeats a run.
+ * Random bytes of a ledger's file are flipped while no gateway runs. `DAMAGE_ROUNDS` sets how often.
  */
 import { statSync } from 'node:fs'
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
@@ -10,9 +10,9 @@ import { ConfigError } from '../../../src/errors/errors.ts'
 import { checkPages } from '../../../src/state/sqlite/worker-client.ts'
 import { folder } from '../../_folder.ts'
 import { open, settlement } from './_engine.ts'
+import { SEED } from '../../_seed.ts'
 
 const ROUNDS = Number(process.env.DAMAGE_ROUNDS ?? 6)
-const SEED = Number(process.env.DAMAGE_SEED ?? Math.floor(Math.random() * 2 ** 31))
 const ACCOUNTS = Array.from({ length: 5 }, (_, i) => `acct${i}`)
 const { signal } = new AbortController()
 
