@@ -555,7 +555,8 @@ describe('an import', () => {
 
 it('an export of a ledger in use is as of one moment', async () => {
   const { ledger } = await open()
-  for (let i = 0; i < 300; i++) void ledger.settle(settlement(`req_${i}`, 1n))
+  const settled = Array.from({ length: 300 }, (_, i) => ledger.settle(settlement(`req_${i}`, 1n)))
+  await Promise.all(settled)
   const items = ledger.export()
   expect((await items.next()).value).toEqual({ kind: 'account', account: 'acct', paid: false })
   await ledger.settle(settlement('req_late', 1n))
