@@ -1,6 +1,7 @@
 /** Files of SQLite: the database of a ledger with its schema, locks, transactions, errors. */
 import { closeSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
+import { SCHEMA } from '../ledger/ledger.ts'
 
 /** A folder or file cannot be used. The message tells the operator what to do, in one sentence. */
 export class CannotOpen extends Error {}
@@ -33,64 +34,119 @@ const USAGE = `CREATE TABLE usage (
     UNIQUE (request, kind, account)
   ) STRICT`
 
-/**
- * Migrations, one per schema version. Amounts of rows are pico-dollars. A statement would read or copy all rows to drop a check or to add
- * columns, ten seconds for a million. What is stored of a row stays the same, so the text of their table is replaced
- * (https://sqlite.org/lang_altertable.html#otheralter): columns at its end that a row does not have are null.
- */
-const MIGRATIONS: readonly string[] = [
-  `CREATE TABLE account (
+const ACCOUNT = `(
     id TEXT NOT NULL PRIMARY KEY,
-    balance INTEGER NOT NULL CHECK (balance BETWEEN -9000000000000000000 AND 9000000000000000000),
-    paid INTEGER NOT NULL CHECK (paid IN (0, 1))
-  ) STRICT, WITHOUT ROWID;
+    usd INTEGER NOT NULL,
+    pico INTEGER NOT NULL CHECK (pico BETWEEN 0 AND 999999999999),
+    paid INTEGER NOT NULL CHECK (paid IN (0, 1)),
+    paid_in_usd INTEGER NOT NULL DEFAULT 0,
+    paid_in_pico INTEGER NOT NULL DEFAULT 0 CHECK (paid_in_pico BETWEEN 0 AND 999999999999),
+    -- promotional and expiring credit as JSON; the row up to which all are folded, the number of rows up to it, and their chain
+    blocks TEXT,
+    base INTEGER NOT NULL DEFAULT 0,
+    n INTEGER NOT NULL DEFAULT 0,
+    chain TEXT
+  ) STRICT, WITHOUT ROWID`
 
-  -- window: 'lifetime', a day YYYYMMDD or a month YYYYMM
-  CREATE TABLE spend (
+/** `window`: 'lifetime', a day YYYYMMDD or a month YYYYMM. */
+const SPEND = `(
     account TEXT NOT NULL,
     key TEXT NOT NULL,
     window TEXT NOT NULL,
-    amount INTEGER NOT NULL CHECK (amount BETWEEN 0 AND 9000000000000000000),
+    usd INTEGER NOT NULL,
+    pico INTEGER NOT NULL CHECK (pico BETWEEN 0 AND 999999999999),
     PRIMARY KEY (account, key, window)
-  ) STRICT, WITHOUT ROWID;
-  CREATE INDEX spend_window ON spend (window);
+  ) STRICT, WITHOUT ROWID`
 
-  -- request: for a top-up its reference; day: the day that was charged; body: usage as JSON, for a top-up its note
-  CREATE TABLE usage (
-    seq INTEGER PRIMARY KEY,
-    kind TEXT NOT NULL CHECK (kind IN ('usage', 'top-up', 'orphan')),
-    request TEXT NOT NULL,
+/** Totals of folded rows of `usage`, per charged day. */
+const TOTAL = `(
     account TEXT NOT NULL,
-    key TEXT,
-    cost INTEGER NOT NULL CHECK (cost BETWEEN -4000000000000000000 AND 4000000000000000000),
-    day TEXT,
-    at INTEGER NOT NULL,
-    body TEXT,
-    UNIQUE (request, kind, account)
-  ) STRICT;
-  CREATE INDEX usage_account ON usage (account);
+    day TEXT NOT NULL,
+    key TEXT NOT NULL,
+    team TEXT NOT NULL DEFAULT '',
+    requests INTEGER NOT NULL CHECK (requests > 0),
+    usd INTEGER NOT NULL,
+    pico INTEGER NOT NULL CHECK (pico BETWEEN 0 AND 999999999999),
+    PRIMARY KEY (account, day, key, team)
+  ) STRICT, WITHOUT ROWID`
 
-  CREATE TABLE limits (
+/** `credit`: how far the balance may fall below 0, pico-dollars as text. */
+const LIMITS = `(
     account TEXT NOT NULL,
     key TEXT NOT NULL,
     disabled INTEGER NOT NULL CHECK (disabled IN (0, 1)),
     expires_at INTEGER,
     rpm INTEGER NOT NULL,
     concurrency INTEGER NOT NULL,
-    cap_amount INTEGER,
-    cap_scope TEXT,
+    list TEXT NOT NULL,
+    credit TEXT,
     revision INTEGER NOT NULL,
     PRIMARY KEY (account, key)
-  ) STRICT, WITHOUT ROWID;
+  ) STRICT, WITHOUT ROWID`
 
+/** What is counted for a limit in a window, and what a reset has taken off it. */
+const COUNTED = `CREATE TABLE counter (
+    account TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    id TEXT NOT NULL,
+    window TEXT NOT NULL,
+    usd INTEGER NOT NULL,
+    pico INTEGER NOT NULL CHECK (pico BETWEEN 0 AND 999999999999),
+    PRIMARY KEY (account, owner, id, window)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE reset (
+    account TEXT NOT NULL,
+    reference TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    id TEXT NOT NULL,
+    window TEXT NOT NULL,
+    usd INTEGER NOT NULL,
+    pico INTEGER NOT NULL CHECK (pico BETWEEN 0 AND 999999999999),
+    at INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (account, reference)
+  ) STRICT, WITHOUT ROWID;`
+
+/** Adds the one row with the identity of a ledger. */
+const IDENTIFY = `INSERT INTO identity (id, created)
+    VALUES ('ledger_' || lower(hex(randomblob(12))), unixepoch() * 1000);`
+
+/** The tables of a new ledger, each with the text that SQLite has of it after the migrations of an older one. */
+const TABLES = `CREATE TABLE meta (version INTEGER NOT NULL) STRICT;
+  ${USAGE};
+  CREATE INDEX usage_account ON usage (account);
+  CREATE INDEX usage_orphan ON usage (kind) WHERE kind = 'orphan';
+  CREATE TABLE "account" ${ACCOUNT};
+  CREATE TABLE "spend" ${SPEND};
+  CREATE INDEX spend_window ON spend (window);
+  CREATE TABLE "total" ${TOTAL};
+  CREATE TABLE "limits" ${LIMITS};
+  ${COUNTED}
   -- expires: ms since epoch
   CREATE TABLE record (
     k TEXT NOT NULL PRIMARY KEY,
     v TEXT NOT NULL,
     expires INTEGER
   ) STRICT, WITHOUT ROWID;
-  CREATE INDEX record_expires ON record (expires) WHERE expires IS NOT NULL;`,
+  CREATE INDEX record_expires ON record (expires) WHERE expires IS NOT NULL;
+  CREATE TABLE identity (id TEXT NOT NULL, created INTEGER NOT NULL, folded_to INTEGER NOT NULL DEFAULT 0) STRICT;
+  -- members: the changed members as JSON
+  CREATE TABLE audit (
+    seq INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    action TEXT NOT NULL,
+    object TEXT NOT NULL,
+    members TEXT NOT NULL
+  , address TEXT NOT NULL DEFAULT '', actor_id TEXT, session TEXT) STRICT;
+  ${IDENTIFY}`
 
+/**
+ * Migrations, one for each schema version after the first. Amounts of rows are pico-dollars. A statement would read or copy all
+ * rows to drop a check or to add columns, ten seconds for a million. What is stored of a row stays the same, so the text of their
+ * table is replaced (https://sqlite.org/lang_altertable.html#otheralter): columns at its end that a row does not have are null.
+ */
+const MIGRATIONS: readonly string[] = [
   // Totals of folded rows of `usage`, per charged day.
   `CREATE TABLE total (
     account TEXT NOT NULL,
@@ -115,7 +171,7 @@ const MIGRATIONS: readonly string[] = [
 
   // One row with the identity of this ledger.
   `CREATE TABLE identity (id TEXT NOT NULL, created INTEGER NOT NULL) STRICT;
-  INSERT INTO identity VALUES ('ledger_' || lower(hex(randomblob(12))), unixepoch() * 1000);`,
+  ${IDENTIFY}`,
 
   // Rows of kind 'adjust', whose body is their reason: the last step takes the check of kinds away.
   '',
@@ -151,19 +207,7 @@ const MIGRATIONS: readonly string[] = [
   UPDATE usage SET body = json_object('note', body)
     WHERE seq IN (SELECT seq FROM booked) AND body IS NOT NULL;
 
-  CREATE TABLE account_next (
-    id TEXT NOT NULL PRIMARY KEY,
-    usd INTEGER NOT NULL,
-    pico INTEGER NOT NULL CHECK (pico BETWEEN 0 AND 999999999999),
-    paid INTEGER NOT NULL CHECK (paid IN (0, 1)),
-    paid_in_usd INTEGER NOT NULL DEFAULT 0,
-    paid_in_pico INTEGER NOT NULL DEFAULT 0 CHECK (paid_in_pico BETWEEN 0 AND 999999999999),
-    -- promotional and expiring credit as JSON; the row up to which all are folded, the number of rows up to it, and their chain
-    blocks TEXT,
-    base INTEGER NOT NULL DEFAULT 0,
-    n INTEGER NOT NULL DEFAULT 0,
-    chain TEXT
-  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE account_next ${ACCOUNT};
   INSERT INTO account_next (id, usd, pico, paid, paid_in_usd, paid_in_pico)
     SELECT id, (balance - pico) / 1000000000000, pico, paid,
       ifnull(topped.usd + topped.rest / 1000000000000, 0), ifnull(topped.rest % 1000000000000, 0)
@@ -176,14 +220,7 @@ const MIGRATIONS: readonly string[] = [
   DROP TABLE account;
   ALTER TABLE account_next RENAME TO account;
 
-  CREATE TABLE spend_next (
-    account TEXT NOT NULL,
-    key TEXT NOT NULL,
-    window TEXT NOT NULL,
-    usd INTEGER NOT NULL,
-    pico INTEGER NOT NULL CHECK (pico BETWEEN 0 AND 999999999999),
-    PRIMARY KEY (account, key, window)
-  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE spend_next ${SPEND};
   INSERT INTO spend_next
     SELECT account, key, window, amount / 1000000000000, amount % 1000000000000
     FROM spend WHERE key <> '@account';
@@ -195,34 +232,13 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE spend_next RENAME TO spend;
   CREATE INDEX spend_window ON spend (window);
 
-  CREATE TABLE total_next (
-    account TEXT NOT NULL,
-    day TEXT NOT NULL,
-    key TEXT NOT NULL,
-    team TEXT NOT NULL DEFAULT '',
-    requests INTEGER NOT NULL CHECK (requests > 0),
-    usd INTEGER NOT NULL,
-    pico INTEGER NOT NULL CHECK (pico BETWEEN 0 AND 999999999999),
-    PRIMARY KEY (account, day, key, team)
-  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE total_next ${TOTAL};
   INSERT INTO total_next (account, day, key, requests, usd, pico)
     SELECT account, day, key, requests, cost / 1000000000000, cost % 1000000000000 FROM total;
   DROP TABLE total;
   ALTER TABLE total_next RENAME TO total;
 
-  -- credit: how far the balance may fall below 0, pico-dollars as text
-  CREATE TABLE limits_next (
-    account TEXT NOT NULL,
-    key TEXT NOT NULL,
-    disabled INTEGER NOT NULL CHECK (disabled IN (0, 1)),
-    expires_at INTEGER,
-    rpm INTEGER NOT NULL,
-    concurrency INTEGER NOT NULL,
-    list TEXT NOT NULL,
-    credit TEXT,
-    revision INTEGER NOT NULL,
-    PRIMARY KEY (account, key)
-  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE limits_next ${LIMITS};
   INSERT INTO limits_next (account, key, disabled, expires_at, rpm, concurrency, list, revision)
     SELECT account, key, disabled, expires_at, rpm, concurrency,
       iif(cap_amount IS NULL, '', 'cap.' || cap_scope || ',' || cap_amount), revision
@@ -230,28 +246,7 @@ const MIGRATIONS: readonly string[] = [
   DROP TABLE limits;
   ALTER TABLE limits_next RENAME TO limits;
 
-  -- what is counted for a limit in a window, and what a reset has taken off it
-  CREATE TABLE counter (
-    account TEXT NOT NULL,
-    owner TEXT NOT NULL,
-    id TEXT NOT NULL,
-    window TEXT NOT NULL,
-    usd INTEGER NOT NULL,
-    pico INTEGER NOT NULL CHECK (pico BETWEEN 0 AND 999999999999),
-    PRIMARY KEY (account, owner, id, window)
-  ) STRICT, WITHOUT ROWID;
-  CREATE TABLE reset (
-    account TEXT NOT NULL,
-    reference TEXT NOT NULL,
-    owner TEXT NOT NULL,
-    id TEXT NOT NULL,
-    window TEXT NOT NULL,
-    usd INTEGER NOT NULL,
-    pico INTEGER NOT NULL CHECK (pico BETWEEN 0 AND 999999999999),
-    at INTEGER NOT NULL,
-    reason TEXT NOT NULL,
-    PRIMARY KEY (account, reference)
-  ) STRICT, WITHOUT ROWID;
+  ${COUNTED}
 
   -- ids of the actors of changes, and of their sessions
   ALTER TABLE audit ADD COLUMN actor_id TEXT;
@@ -352,19 +347,16 @@ function migrate(db: DatabaseSync, file: string): void {
   if (!isLedger && tables.length > 0)
     throw new CannotOpen(`${file} is a database, but not a ledger.`)
   const version = isLedger ? Number(db.prepare('SELECT version FROM meta').get()!.version) : 0
-  const newest = MIGRATIONS.length
-  if (version === newest) return
-  if (version > newest) {
+  if (version === SCHEMA) return
+  if (version > SCHEMA) {
     throw new CannotOpen(
-      `${file} was written by a newer version: its schema is ${version}, the newest known here ${newest}.`,
+      `${file} was written by a newer version: its schema is ${version}, the newest known here ${SCHEMA}.`,
     )
   }
   const steps = [
     'BEGIN IMMEDIATE',
-    'CREATE TABLE IF NOT EXISTS meta (version INTEGER NOT NULL) STRICT',
-    ...MIGRATIONS.slice(version),
-    'DELETE FROM meta',
-    `INSERT INTO meta VALUES (${newest})`,
+    ...(isLedger ? [...MIGRATIONS.slice(version - 1), 'DELETE FROM meta'] : [TABLES]),
+    `INSERT INTO meta VALUES (${SCHEMA})`,
     'COMMIT',
   ]
   db.enableDefensive(false)

@@ -146,6 +146,7 @@ it('a ledger of an older version gets the sums of what was paid in', async () =>
   const second = await open(path)
   expect(paidIn()).toEqual(stored)
   db.close()
+  expect(schemaOf(path)).toEqual(schemaOf((await open()).path))
   expect(await second.ledger.verify()).toEqual([])
 })
 
