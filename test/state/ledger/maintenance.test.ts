@@ -12,7 +12,18 @@ import type { Ledger, LedgerState } from '../../../src/state/ledger/ledger.ts'
 import { configSchema } from '../../../src/config/schema.ts'
 import { folder } from '../../_folder.ts'
 import { createTestGateway, MOCK_CONFIG } from '../../_setup.ts'
-import { charge, collect, NOON, open, openPaid, settlement, USAGE } from '../sqlite/_engine.ts'
+import {
+  charge,
+  collect,
+  KEY,
+  LIMITS,
+  NOON,
+  open,
+  openPaid,
+  settlement,
+  USAGE,
+} from '../sqlite/_engine.ts'
+import { holdOf } from '../_hold.ts'
 import { eventually } from '../../_wait.ts'
 import { toSchema8 } from '../sqlite/_older.ts'
 
@@ -85,6 +96,26 @@ describe('folding a ledger', () => {
     expect(folded).toBe(2000)
     expect(await ledger.key('acct', 'key')).toMatchObject({ lifetime: 2050n })
     expect(await collect(ledger.usage('acct'))).toHaveLength(11)
+    expect(await ledger.verify()).toEqual([])
+  })
+
+  it('leaves no window to compare whose rows had an earlier date, that of their zone', async () => {
+    // It is nine in the evening of the 18th there.
+    const at = Date.UTC(2026, 4, 19, 1)
+    let now = at
+    const { ledger } = await openPaid(undefined, () => now)
+    await ledger.limits('acct', 'key', { ...LIMITS, counted: [{ id: 'cap.5h', value: 100n }] }, 2)
+    const lease = { ...KEY, request: 'req_1' }
+    ledger.enter({ ...lease, revision: 2, freeTier: { rpm: 1, concurrency: 1 } })
+    const zone = { offset: -240, until: at + 9 * DAY_MS, next: -300 }
+    const held = ledger.hold({ ...lease, at, ...holdOf(5n), free: false, zone })
+    if (!held.ok) throw new Error(held.why)
+    expect(held.day).toBe('20260518')
+    const usage = { ...USAGE, at, counted: held.counted! }
+    await ledger.settle({ ...lease, day: held.day, cost: 5n, usage })
+    expect(await ledger.verify()).toEqual([])
+    now = at + 4 * DAY_MS
+    expect(await ledger.fold(new Date('2026-05-20T12:00:00Z'))).toBe(1)
     expect(await ledger.verify()).toEqual([])
   })
 
