@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import { open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { PACKAGED_PRICES, readPriceFile } from '../config/price-files.ts'
+import { readPackaged, readPriceFile } from '../config/price-files.ts'
 import type { LoadedConfig } from '../config/config.ts'
 import { ConfigError } from '../errors/errors.ts'
 import type { Origin } from '../config/origins.ts'
@@ -11,7 +11,6 @@ import type { PriceMove } from '../server/admin/resources/model.ts'
 import {
   formatPriceList,
   mergePriceLists,
-  NO_PRICES,
   readPriceList,
   type PriceList,
 } from '../models/price-list.ts'
@@ -45,10 +44,7 @@ interface PriceChanges {
 export async function comparePrices(wanted: PriceImport): Promise<PriceChanges> {
   const { path, label, lists, accept, now } = wanted
   const own = await readPriceFile(path, label)
-  const packaged =
-    PACKAGED_PRICES === undefined
-      ? NO_PRICES
-      : await readPriceFile(PACKAGED_PRICES, PACKAGED_PRICES)
+  const packaged = await readPackaged()
   const present = { own: own.models, all: mergePriceLists(own, packaged) }
   const isWanted = wantedIn(wanted)
   const comparison = compare(present, lists, { accepted: new Set(accept), now, isWanted })

@@ -44,14 +44,10 @@ export async function readPriceText(path: string, label: string): Promise<string
   }
 }
 
-/** A price list; without models if there is no such file. @param isNeeded tells which prices are needed, as in `readPriceList` @throws ConfigError that lists what is wrong */
-export async function readPriceFile(
-  path: string,
-  label: string,
-  isNeeded?: (id: string) => boolean,
-): Promise<PriceList> {
+/** A price list; without models if there is no such file. @throws ConfigError that lists what is wrong */
+export async function readPriceFile(path: string, label: string): Promise<PriceList> {
   const text = await readPriceText(path, label)
-  return text === undefined ? NO_PRICES : readPriceList(text, label, isNeeded)
+  return text === undefined ? NO_PRICES : readPriceList(text, label)
 }
 
 /**
@@ -66,12 +62,12 @@ export async function readPriceFiles(
   folder: string,
   labelOf: (path: string) => string,
   packaged = true,
-  isNeeded: (id: string) => boolean = () => true,
+  isNeeded?: (id: string) => boolean,
 ): Promise<ListedPrices> {
   const file = labelOf(join(folder, PRICE_LIST_FILE))
   const [own, others] = await Promise.all([
     readPriceFile(join(folder, PRICE_LIST_FILE), file),
-    packaged && PACKAGED_PRICES !== undefined ? readPackaged(isNeeded) : NO_PRICES,
+    packaged ? readPackaged(isNeeded) : NO_PRICES,
   ])
   const origins = new WeakMap<ListedModel, Origin>()
   for (const model of Object.values(own.models)) origins.set(model, { from: 'prices', file })
@@ -80,8 +76,11 @@ export async function readPriceFiles(
 }
 
 /** The list of the package, which its test checks. */
-async function readPackaged(isNeeded: (id: string) => boolean): Promise<PriceList> {
-  return checkedModels(await readFile(PACKAGED_PRICES!, 'utf8'), isNeeded)
+export async function readPackaged(
+  isNeeded: (id: string) => boolean = () => true,
+): Promise<PriceList> {
+  if (PACKAGED_PRICES === undefined) return NO_PRICES
+  return checkedModels(await readFile(PACKAGED_PRICES, 'utf8'), isNeeded)
 }
 
 function mib(bytes: number): string {

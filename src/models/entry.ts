@@ -39,9 +39,12 @@ export const duration = v.pipe(
 
 /** A unit for more than this is a mistake, 10⁻¹⁸ USD. */
 export const HIGHEST_PRICE = parsePrice('1000')
+const HIGHEST_USD = 1000
 /** Whether it is above that, also where it is too large to be read exactly. */
 const isTooHigh = (text: string) =>
-  isPrice(text) ? parsePrice(text) > HIGHEST_PRICE : Number(text) > 1000
+  Number(text) === HIGHEST_USD
+    ? isPrice(text) && parsePrice(text) > HIGHEST_PRICE
+    : Number(text) > HIGHEST_USD
 const PRICE = 'a decimal string such as "0.0000025"'
 /** Schema of a price: USD per unit, as text. */
 export const price = v.pipe(

@@ -5,10 +5,15 @@ import { describe, expect, it } from 'vitest'
 import { VENDORS } from '../../providers/vendors.ts'
 import { loadConfig } from '../../src/config/config.ts'
 import { PACKAGED_PRICES } from '../../src/config/price-files.ts'
+import {
+  checkedModels,
+  formatPriceList,
+  readPriceList,
+  type PriceList,
+} from '../../src/models/price-list.ts'
 import { ConfigError } from '../../src/errors/errors.ts'
 import { buildCatalog } from '../../src/models/catalog.ts'
 import { entryOf } from '../../src/models/listing.ts'
-import { formatPriceList, type PriceList } from '../../src/models/price-list.ts'
 import { call } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 
@@ -287,6 +292,19 @@ describe('the list of the package', () => {
       'price-order venice/qwen-3-6-plus',
       'price-order vertex/gemini-2.5-flash',
     ])
+  })
+
+  it('is read without a check, line by line, as it is with one', async () => {
+    const text = await readFile(PACKAGED_PRICES!, 'utf8')
+    const checked = readPriceList(text, 'prices.json')
+    expect(checkedModels(text, () => true)).toEqual(checked)
+    const isNeeded = (id: string) => id.startsWith('openai/')
+    const models = Object.entries(checked.models).filter(([id]) => isNeeded(id))
+    expect(checkedModels(text, isNeeded)).toEqual({
+      ...checked,
+      models: Object.fromEntries(models),
+    })
+    expect(checkedModels(text, () => false)).toEqual({ ...checked, models: {} })
   })
 
   it('has models of most vendors of the table', async () => {

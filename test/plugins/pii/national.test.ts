@@ -66,13 +66,11 @@ describe('national numbers', () => {
     let both = 0
     fc.assert(
       fc.property(numbers(shape), (body) => {
-        for (const check of checkCharacters(checks)) {
-          const number = body + check
-          const here = exists(number)
-          if (LENIENT.has(label) && !here) continue
-          expect(`${number}: ${here}`).toBe(`${number}: ${validate(number)}`)
-          if (here) both++
-        }
+        const all = checkCharacters(checks).map((check) => body + check)
+        const here = all.filter(exists)
+        const compared = LENIENT.has(label) ? here : all
+        expect(here).toEqual(compared.filter(validate))
+        both += here.length
       }),
       // The runs are so many that chance alone never leaves fewer than six valid numbers.
       { numRuns: [2000, 240, 60][checks]! },
@@ -137,5 +135,14 @@ function hyphenated(validator: Parameters<typeof by>[0]) {
 }
 
 function by(validator: { validate(value: string): { isValid: boolean } } | undefined) {
-  return (number: string) => validator!.validate(number).isValid
+  return (number: string) => {
+    // It makes an error for each number that does not exist: their stacks would take most of the time.
+    const { stackTraceLimit } = Error
+    Error.stackTraceLimit = 0
+    try {
+      return validator!.validate(number).isValid
+    } finally {
+      Error.stackTraceLimit = stackTraceLimit
+    }
+  }
 }
