@@ -12,7 +12,7 @@ import type {
   LedgerReader,
   ReadRow,
 } from '../../state/ledger/ledger.ts'
-import { SettledTables } from './settled.ts'
+import { bookedIn, costsIn, SettledTables } from './settled.ts'
 import { unitOf } from './tables.ts'
 
 export interface UsageDifference {
@@ -527,8 +527,8 @@ export class LedgerIndex {
 
   #sum(account: string, state: AccountState): void {
     state.costs.clear()
-    for (const [key, cost] of this.#tables.costs(account)) state.costs.set(key, cost)
-    state.booked = this.#tables.booked(account)
+    for (const [key, cost] of costsIn(this.#options.db, account)) state.costs.set(key, cost)
+    state.booked = bookedIn(this.#options.db, account)
     const spent = [...state.costs.values()].reduce((sum, cost) => sum + cost, 0n)
     state.credit = { ...state.credit, spent }
   }

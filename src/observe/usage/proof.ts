@@ -4,7 +4,7 @@ import type { Pico } from '../../money/money.ts'
 import { ChainCheck, type ChainFault, type NotedPoint } from '../../state/ledger/chain.ts'
 import type { ChainPoint, LedgerReader } from '../../state/ledger/ledger.ts'
 import { nextTurn } from './ledger-index.ts'
-import { SettledTables } from './settled.ts'
+import { bookedIn, costsIn } from './settled.ts'
 
 export interface ChainsChecked {
   readonly accounts: number
@@ -38,11 +38,9 @@ interface ProofOptions {
 
 export class Proof {
   readonly #options: ProofOptions
-  readonly #tables: SettledTables
 
   constructor(options: ProofOptions) {
     this.#options = options
-    this.#tables = new SettledTables(options.db)
   }
 
   /** Recomputes every chain from the rows. @param seals noted places, by account */
@@ -114,11 +112,12 @@ export class Proof {
 
   /** Accounts that have more in the tables than in the ledger. */
   async missing(): Promise<readonly MissingMoney[]> {
-    const heads = await this.#options.reader.heads()
-    const accounts = this.#options.db.prepare('SELECT account FROM progress').all()
+    const { db, reader } = this.#options
+    const heads = await reader.heads()
+    const accounts = db.prepare('SELECT account FROM progress').all()
     return accounts.flatMap((row) => {
       const account = String(row.account)
-      const [indexed, booked] = [this.#tables.costs(account), this.#tables.booked(account)]
+      const [indexed, booked] = [costsIn(db, account), bookedIn(db, account)]
       const { balance = 0n, lifetime = new Map<string, Pico>() } = heads.get(account) ?? {}
       const spent = sumOf(lifetime.values())
       const [credits, costs] = [booked - balance - spent, sumOf(indexed.values()) - spent]

@@ -170,26 +170,6 @@ export class SettledTables {
     })
   }
 
-  costs(account: string): Map<string, Pico> {
-    const sums = this.#db
-      .prepare(
-        `SELECT key, sum(billions) AS billions, sum(rest) AS rest
-         FROM settled_day JOIN settled_group ON id = group_id WHERE account = ? GROUP BY key`,
-      )
-      .all(account) as unknown as readonly (Halves & { readonly key: string })[]
-    return new Map(sums.map((sum) => [sum.key, wholeOf(sum)]))
-  }
-
-  booked(account: string): Pico {
-    const sum = this.#db
-      .prepare(
-        `SELECT coalesce(sum(amount / 1000000000), 0) AS billions,
-           coalesce(sum(amount % 1000000000), 0) AS rest FROM booking WHERE account = ?`,
-      )
-      .get(account) as unknown as Halves
-    return wholeOf(sum)
-  }
-
   #addCalls(account: string, calls: readonly SettledCalls[]): void {
     const sums = summed(calls, ({ group, ...call }) => [...spanOf(call), ...group])
     for (const [call, sum] of sums) this.#rollups.add(call, call.group, valuesOf(sum))
@@ -223,6 +203,28 @@ export class SettledTables {
     this.#counts.set(name, count + 1)
     return value
   }
+}
+
+/** What an account has spent in the tables, by key. */
+export function costsIn(db: DatabaseSync, account: string): Map<string, Pico> {
+  const sums = db
+    .prepare(
+      `SELECT key, sum(billions) AS billions, sum(rest) AS rest
+       FROM settled_day JOIN settled_group ON id = group_id WHERE account = ? GROUP BY key`,
+    )
+    .all(account) as unknown as readonly (Halves & { readonly key: string })[]
+  return new Map(sums.map((sum) => [sum.key, wholeOf(sum)]))
+}
+
+/** What was booked for an account in the tables. */
+export function bookedIn(db: DatabaseSync, account: string): Pico {
+  const sum = db
+    .prepare(
+      `SELECT coalesce(sum(amount / 1000000000), 0) AS billions,
+         coalesce(sum(amount % 1000000000), 0) AS rest FROM booking WHERE account = ?`,
+    )
+    .get(account) as unknown as Halves
+  return wholeOf(sum)
 }
 
 const TAGGED_SUMS = ['calls', 'billions', 'rest', ...TAGGED_QUANTITIES, ...EARNED_SUMS]
