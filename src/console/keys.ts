@@ -30,7 +30,7 @@ export const SHORTCUTS: readonly Shortcut[] = [
 
 const bindings = new Map<string, (event: KeyboardEvent) => void>()
 let pressedG = -Infinity
-/** Time between `g` and its letter. */
+/** Time between `g` and its letter, from press to press: a page that is busy may handle them much later. */
 const SEQUENCE_MS = 1500
 
 /** Binds keys while the component is there, such as `j`, `g o`, `ctrl+enter`, `?`, `ArrowDown`. The last one wins. */
@@ -85,13 +85,13 @@ function leaveField({ key, target }: KeyboardEvent): void {
 }
 
 function nameOf(event: KeyboardEvent): string {
-  const { key } = event
+  const { key, timeStamp } = event
   if (event.ctrlKey || event.metaKey) return `ctrl+${key.toLowerCase()}`
   if (event.altKey || isTyping(event.target)) return ''
   if (key.length > 1) return key
   if (!preferences.value.letters) return ''
-  const isSecond = performance.now() - pressedG < SEQUENCE_MS
-  pressedG = key === 'g' && !isSecond ? performance.now() : -Infinity
+  const isSecond = timeStamp - pressedG < SEQUENCE_MS
+  pressedG = key === 'g' && !isSecond ? timeStamp : -Infinity
   return isSecond ? `g ${key}` : key
 }
 
