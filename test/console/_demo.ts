@@ -9,6 +9,7 @@ import { send } from '../_setup.ts'
 import { TOKEN, Visitors } from './_browser.ts'
 
 const POLL_MS = 100
+const { PATH, NODE_COMPILE_CACHE } = process.env
 const CLI = resolve(import.meta.dirname, '../../src/cli.ts')
 
 /** Many calls, and the browser of an operator. */
@@ -38,7 +39,7 @@ export class Demo implements AsyncDisposable {
     const node = inspected ? ['--inspect=127.0.0.1:0'] : []
     const child = spawn(process.execPath, [...node, CLI, 'serve', ...options, '--port', '0'], {
       cwd,
-      env: { PATH: process.env.PATH, SLUICEGATE__ADMIN__TOKEN: TOKEN },
+      env: { PATH, NODE_COMPILE_CACHE, SLUICEGATE__ADMIN__TOKEN: TOKEN },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     child.stderr!.pipe(process.stderr)

@@ -326,9 +326,7 @@ describe.skipIf(!hasBrowser)('an account', () => {
     await stage.gateway.newAccount('thin', '2')
     await stage.admin('POST', '/accounts/thin/adjust', { usd: '-1.5', reason: 'a correction' })
     const alerts = async () => (await stage.admin('GET', '/accounts/thin')).json.data.alerts
-    await expect
-      .poll(async () => (await alerts())[0]?.kind, { timeout: 15_000 })
-      .toBe('balance.low')
+    await expect.poll(async () => (await alerts())[0]?.kind).toBe('balance.low')
     await on('/console/accounts/thin/overview', async (page) => {
       const panel = page.locator('section', { has: page.locator('h2:text-is("Alerts")') })
       await panel.getByText('Low balance').waitFor()

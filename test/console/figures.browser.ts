@@ -48,8 +48,8 @@ beforeAll(async () => {
     account: 'far',
     policy: { ...policy, guard: { mode: 'monitor' } },
   })
-  for (const of of ['heron', 'heron', 'egret', 'heron'])
-    await say(watched.secret, `Tell me about project ${of}`)
+  for (const project of ['heron', 'heron', 'egret', 'heron'])
+    await say(watched.secret, `Tell me about project ${project}`)
   await say('key-of-nobody', 'Hello')
   // A repetition is sent again and not charged again; a key that has done nothing.
   for (let i = 0; i < 2; i++)
@@ -66,7 +66,7 @@ beforeAll(async () => {
     const { today } = (await stage.admin('GET', '/overview')).json.data
     expect(today).toMatchObject({ calls, errors })
   }
-  await vi.waitFor(isThere, { timeout: 30_000, interval: 500 })
+  await vi.waitFor(isThere, { timeout: 240_000, interval: 500 })
 })
 afterAll(async () => {
   if (hasBrowser) await stage[Symbol.asyncDispose]()
