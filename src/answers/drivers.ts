@@ -12,8 +12,6 @@ interface StoreSettings {
 
 /** Drivers that keep nothing, or that only browsers have. */
 const REFUSED = /^(null|overlay|local-?storage|session-?storage|indexedb|capacitor-preferences)$/i
-/** Entries of `lru-cache`; its bytes bound it sooner. */
-const MOST_ENTRIES = 1_000_000
 
 export function isFolder(driver: string): boolean {
   return driver === 'fs' || driver === 'fs-lite'
@@ -57,7 +55,8 @@ async function optionsOf(
   directory: string,
   mostBytes: number,
 ): Promise<object> {
-  if (driver === 'lru-cache') return { max: MOST_ENTRIES, maxSize: mostBytes, ...options }
+  // Bytes alone bound it: room for a number of entries would be taken at once.
+  if (driver === 'lru-cache') return { max: 0, maxSize: mostBytes, ...options }
   if (driver === 'redis') return { maxRetriesPerRequest: 1, enableOfflineQueue: false, ...options }
   if (isFolder(driver) && typeof options.base === 'string' && !isAbsolute(options.base)) {
     return { ...options, base: resolve(directory, options.base) }

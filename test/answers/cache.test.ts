@@ -8,6 +8,7 @@ import { createStorage } from 'unstorage'
 import { createStorageServer } from 'unstorage/server'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { UserConfig } from '../../src/config/config.ts'
+import { folder } from '../_folder.ts'
 import { createTestGateway, loaded, type Answer, type TestGateway } from '../_setup.ts'
 import { RedisServer } from '../state/redis/_redis.ts'
 import {
@@ -315,7 +316,7 @@ describe('over memory', () => {
 
   it('after a purge no gateway of two gives an old answer', async () => {
     await using redis = await RedisServer.start()
-    const folders = await Promise.all([0, 1].map(() => mkdtemp(join(tmpdir(), 'outbox-'))))
+    const folders = await Promise.all([0, 1].map(() => folder({})))
     const secret = 'a secret of at least thirty-two characters'
     const at = async (outbox: string, withAccount: boolean) => {
       const store = { driver: 'redis', url: redis.url, base: 'answers' }
@@ -334,7 +335,6 @@ describe('over memory', () => {
     expect((await one.ask('DELETE', path, { key: 'admin-token' })).status).toBe(200)
     expect(await from(other)).toBe('miss')
     await expect.poll(() => from(one)).toMatch(/^hit/)
-    for (const folder of folders) await rm(folder, { recursive: true })
   })
 
   it('a storage that is gone fails no call', async () => {

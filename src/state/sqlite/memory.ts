@@ -55,6 +55,7 @@ export function openMemory({ log, now = () => Date.now(), maxRows = MAX_ROWS }: 
     snapshot: store.load(from),
     exportItems,
     openHistory: async () => historyOf(db),
+    isNew: true,
     log,
   })
   const storage = createStorage({ driver: sqliteDriver(client, now) })
