@@ -4,7 +4,6 @@ import { setTimeout } from 'node:timers/promises'
 import { readFileSync } from 'node:fs'
 import { createServer, type RequestListener, type Server as NodeServer } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
-import { listen as listhen } from 'listhen'
 import { contextOf } from '../config/network.ts'
 import { createHandler } from './handler.ts'
 import type { Siblings } from './siblings.ts'
@@ -209,6 +208,8 @@ async function bindWithListhen(
   { hostname, port, tls }: Bound,
 ): Promise<NodeServer> {
   const open = ['0.0.0.0', '::', ''].includes(hostname)
+  // Imported on demand: it loads a library of cryptography, which workers do not need.
+  const { listen: listhen } = await import('listhen')
   const listener = await listhen(handler, {
     hostname,
     port,

@@ -22,7 +22,7 @@ function schemaAt(...path: string[]): ValidateFunction {
   const pointer = path
     .map((one) => one.replaceAll('~', '~0').replaceAll('/', '~1'))
     .map(encodeURIComponent)
-  return ajv.compile({ $ref: `api#/${pointer.join('/')}` })
+  return ajv.getSchema(`api#/${pointer.join('/')}`) as ValidateFunction
 }
 
 const bodyOf = (path: string) =>
