@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { chromium, type Browser, type Page } from 'playwright-core'
-import { afterAll, beforeAll } from 'vitest'
+import { afterAll, beforeAll, onTestFinished } from 'vitest'
 import type { UserConfig } from '../../src/config/config.ts'
 import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
 
@@ -86,6 +86,28 @@ const OTHER_MODELS = {
   },
 } satisfies UserConfig['models']
 
+/** For what never comes: a slow machine has to find all that does. */
+const PATIENCE_MS = 120_000
+
+/** The machine's browser. */
+function launch(): Promise<Browser> {
+  return chromium.launch({
+    executablePath: CHROMIUM,
+    args: ['--no-sandbox', '--disable-dev-shm-usage', `--disable-features=${WITHOUT.join(',')}`],
+  })
+}
+
+/** Opens pages, each of its own session, in a browser that ends with the test. */
+export async function browserOfTest(): Promise<() => Promise<Page>> {
+  const browser = await launch()
+  onTestFinished(() => browser.close())
+  return async () => {
+    const page = await browser.newPage()
+    page.context().setDefaultTimeout(PATIENCE_MS)
+    return page
+  }
+}
+
 /** What a page must not do, whatever a test does with it. */
 export interface Watched {
   readonly page: Page
@@ -123,11 +145,7 @@ export class Visitors implements AsyncDisposable {
   }
 
   static async open(url: string): Promise<Visitors> {
-    const browser = await chromium.launch({
-      executablePath: CHROMIUM,
-      args: ['--no-sandbox', '--disable-dev-shm-usage', `--disable-features=${WITHOUT.join(',')}`],
-    })
-    return new Visitors(url, browser)
+    return new Visitors(url, await launch())
   }
 
   /** A page of its own session. */
@@ -143,8 +161,7 @@ export class Visitors implements AsyncDisposable {
       ...(visit.zone && { timezoneId: visit.zone }),
       baseURL: this.url,
     })
-    // For what never comes: a slow machine has to find all that does.
-    context.setDefaultTimeout(120_000)
+    context.setDefaultTimeout(PATIENCE_MS)
     if (token !== undefined) {
       const answer = await context.request.post('/admin/session', {
         headers: { 'sec-fetch-site': 'same-origin' },

@@ -1,10 +1,9 @@
 /** The console below a path, in a browser: its pages, its links and its requests stay there. */
-import { chromium } from 'playwright-core'
 import { expect, it, onTestFinished } from 'vitest'
 import { hasNginx, startNginx } from '../_nginx.ts'
 import { freePort } from '../_ports.ts'
 import { createTestGateway, MOCK_CONFIG } from '../_setup.ts'
-import { hasBrowser, TOKEN } from './_browser.ts'
+import { browserOfTest, hasBrowser, TOKEN } from './_browser.ts'
 
 it.skipIf(!hasBrowser || !hasNginx).each([
   ['strips', '/'],
@@ -17,12 +16,7 @@ it.skipIf(!hasBrowser || !hasNginx).each([
   onTestFinished(() => gateway.close())
   const nginx = await startNginx(port!, `location /ai/llm/ { proxy_pass ${gateway.url}${rest}; }`)
   onTestFinished(() => nginx[Symbol.asyncDispose]())
-  const browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox'],
-  })
-  onTestFinished(() => browser.close())
-  const page = await browser.newPage()
+  const page = await (await browserOfTest())()
   const faults: string[] = []
   page.on('console', (message) => {
     if (message.type() === 'error') faults.push(message.text())

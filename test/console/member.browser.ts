@@ -1,8 +1,7 @@
 /** An invited member in a browser: signs in by the link, makes a key, and signs out. */
-import { chromium } from 'playwright-core'
 import { expect, it, onTestFinished } from 'vitest'
 import { createTestGateway, hello, MOCK_CONFIG } from '../_setup.ts'
-import { hasBrowser, overflowOf, TOKEN } from './_browser.ts'
+import { browserOfTest, hasBrowser, overflowOf, TOKEN } from './_browser.ts'
 
 /** A member of `acme` who has opened the link of an invitation. @param manages whether it manages the account */
 async function signedIn(manages: boolean) {
@@ -10,10 +9,7 @@ async function signedIn(manages: boolean) {
   onTestFinished(() => gateway.close())
   const body = { account: 'acme', name: 'Ada', manages }
   const made = await gateway.ask('POST', '/admin/members', { key: TOKEN, body })
-  const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
-  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] })
-  onTestFinished(() => browser.close())
-  const page = await browser.newPage()
+  const page = await (await browserOfTest())()
   await page.goto(`${gateway.url}${made.json.link}`)
   return { gateway, page }
 }

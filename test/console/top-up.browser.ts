@@ -2,11 +2,10 @@
 import { createServer } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { chromium } from 'playwright-core'
 import { expect, it, onTestFinished } from 'vitest'
 import { createTestGateway, hello, MOCK_CONFIG } from '../_setup.ts'
 import { fakeProvider, paid, paymentsOf } from '../payments/_provider.ts'
-import { hasBrowser, TOKEN } from './_browser.ts'
+import { browserOfTest, hasBrowser, TOKEN } from './_browser.ts'
 
 it.skipIf(!hasBrowser)('is credited when the payment is confirmed', async () => {
   const provider = createServer((_, response) => {
@@ -26,10 +25,8 @@ it.skipIf(!hasBrowser)('is credited when the payment is confirmed', async () => 
     const made = await gateway.ask('POST', '/admin/members', { key: TOKEN, body })
     return gateway.url + new URL(made.json.link).pathname + new URL(made.json.link).hash
   }
-  const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
-  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] })
-  onTestFinished(() => browser.close())
-  const page = await browser.newPage()
+  const newPage = await browserOfTest()
+  const page = await newPage()
   await page.goto(await invite('Ada', true))
   await page.getByRole('button', { name: '25 USD' }).click()
   await page.getByLabel('Amount in USD').fill('3')
@@ -46,13 +43,13 @@ it.skipIf(!hasBrowser)('is credited when the payment is confirmed', async () => 
   await page.getByText('$25 were added.').waitFor()
   expect(await gateway.balance()).toBe(125n * 10n ** 12n)
   // One that does not manage the account has no such panel.
-  const other = await (await browser.newContext()).newPage()
+  const other = await newPage()
   await other.goto(await invite('Bob', false))
   await other.locator('h1:has-text("Your keys")').waitFor()
   await other.locator('.tile:has-text("of the balance")').waitFor()
   expect(await other.getByText('Add credits').count()).toBe(0)
   // The holder of a key buys for its account.
-  const holder = await (await browser.newContext()).newPage()
+  const holder = await newPage()
   await holder.goto(`${gateway.url}/me`)
   await holder.getByLabel('API key').fill(gateway.key.secret)
   await holder.getByRole('button', { name: 'Show my key' }).click()
