@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 const CLI = resolve(import.meta.dirname, '../../src/cli.ts')
 const CONFIG = join(import.meta.dirname, '_chaos-config.ts')
-const PATIENCE_MS = 60_000
+const PATIENCE_MS = 360_000
 
 /** Ends the thread of the ledger on SIGUSR2. */
 const END_THREAD = `data:text/javascript,${encodeURIComponent(`
@@ -195,7 +195,7 @@ export class ChaosGateway {
   }
 }
 
-/** Waits for a condition. @throws Error when it does not come within a minute */
+/** Waits for a condition. @throws Error when it does not come within six minutes */
 export async function until(is: () => boolean | Promise<boolean>, what: string): Promise<void> {
   const end = performance.now() + PATIENCE_MS
   while (!(await is())) {

@@ -1,5 +1,6 @@
 /** An HTTP/1.1 client on a socket, as small as can be: it sends bytes, and reads the answer to the last byte or to its break. */
 import { connect, type Socket } from 'node:net'
+import { patience } from '../_patience.ts'
 
 /** An answer, or what came of it. */
 export interface RawAnswer {
@@ -12,7 +13,7 @@ export interface RawAnswer {
 }
 
 /** Longer than any answer takes on a busy machine. */
-const PATIENCE_MS = 60_000
+const PATIENCE_MS = 60_000 * patience()
 const BRACE = 123
 const HEAD_END = Buffer.from('\r\n\r\n')
 

@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const ROOT = resolve(import.meta.dirname, '../..')
-const PATIENCE_MS = 120_000
+const PATIENCE_MS = 360_000
 
 export interface GatewayProcess {
   readonly url: string

@@ -12,7 +12,7 @@ const GROUPS: Readonly<Record<string, (row: OwnedRow) => readonly (string | unde
 }
 
 /** Waits until the index has read all rows. */
-const LEVEL_MS = 60_000
+const LEVEL_MS = 360_000
 const PAGE_ROWS = 1000
 
 /** A row with its account. */

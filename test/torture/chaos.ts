@@ -180,7 +180,8 @@ async function call(round: Round, number: number): Promise<void> {
     if (fault && (answer.whole || (!leaves && isSteady()))) {
       run.fault(`${request.path} ${answer.status}: ${fault}`)
     }
-    if (code === 'internal_error') run.fault(`a fault of ours: ${answer.body}`)
+    if (code === 'internal_error')
+      run.fault(`a fault of ours: ${answer.body}; the gateway said: ${gateway.said}`)
     run.count(answer.whole ? `${answer.status} ${code ?? ''}`.trim() : 'cut off')
     if (answer.status === 503) await sleep(50)
   }

@@ -7,6 +7,7 @@ import { connect } from 'node:net'
 import { splitRandomly } from '../../src/testing/splits.ts'
 import { Bench, type Lane } from './_bench.ts'
 import { MOCK_CONFIG } from './_bodies.ts'
+import { patience } from '../_patience.ts'
 import { answersIn, type RawAnswer } from './_connection.ts'
 import { fuzz, type Fuzz } from './_fuzz.ts'
 import { damageBytes } from './_json.ts'
@@ -27,7 +28,7 @@ const options = readOptions({
 const run = new Run('fuzz-http', options)
 const KEY = 'sk-of-the-lane'
 /** No request here takes long. */
-const PATIENCE_MS = 60_000
+const PATIENCE_MS = 60_000 * patience()
 /** The silence, in ms, after which a connection ends: while its first answer is awaited, and after it. */
 const [PAUSE_MS, SHORT_PAUSE_MS] = [400, 10]
 const LANES = 48

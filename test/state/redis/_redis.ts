@@ -90,6 +90,11 @@ export class RedisServer implements AsyncDisposable {
     this.#child!.kill('SIGCONT')
   }
 
+  /** Waits until all that it has answered is in its file: while a sync is under way, it keeps what comes for up to two seconds. */
+  async written(): Promise<void> {
+    await this.ask((client) => until(client, ['INFO', 'persistence'], /aof_buffer_length:0\b/))
+  }
+
   /** Waits until the append-only file has been rewritten since the start. */
   async wholeFile(): Promise<void> {
     await this.ask(async (client) => {
