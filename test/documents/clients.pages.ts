@@ -11,6 +11,7 @@ it('there is a page for each client', () => {
   expect(clients.length).toBeGreaterThan(10)
 })
 
-it.each(run.map((page) => [page.path, page] as const))('%s runs, block by block', (_, page) =>
-  runPage(page, { served: true }),
+it.concurrent.each(run.map((page) => [page.path, page] as const))(
+  '%s runs, block by block',
+  (_, page) => runPage(page, { served: true }),
 )

@@ -35,6 +35,7 @@ it('there are pages to run', () => {
   expect(guides.length).toBeGreaterThan(15)
 })
 
-it.each(guides.map((page) => [page.path, page] as const))('%s runs, block by block', (path, page) =>
-  runPage(page, { served: SERVED.has(path) || path.startsWith('docs/api/') }),
+it.concurrent.each(guides.map((page) => [page.path, page] as const))(
+  '%s runs, block by block',
+  (path, page) => runPage(page, { served: SERVED.has(path) || path.startsWith('docs/api/') }),
 )

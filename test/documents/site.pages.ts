@@ -1,11 +1,12 @@
 /** The site, as a reader finds it: built without a network, searched by any word, on a phone too. VitePress reports dead links. */
-import { execFileSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, globSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { extname, join } from 'node:path'
+import { promisify } from 'node:util'
 import { chromium } from 'playwright-core'
 import { beforeAll, expect, it } from 'vitest'
 import { pagesInOrder } from './_generated.ts'
@@ -28,12 +29,12 @@ const wordsOf = (text: string) =>
     .replaceAll(/!\[[^\]]*\]\([^)]*\)|\]\([^)]*\)|<!--[^]*?-->|^---\n[^]*?\n---/gm, ' ')
     .match(/(?<![\p{L}\d_])\p{L}{4,}(?![\p{L}\d_])/gu) ?? []
 
-beforeAll(() => {
+beforeAll(async () => {
   if (!existsSync(join(root, 'docs/node_modules')))
     throw new Error('VitePress is not installed: npm --prefix docs ci')
   rmSync(SITE, { recursive: true, force: true })
-  execFileSync('npm', ['run', 'docs:site'], { cwd: root, stdio: 'pipe' })
-}, 300_000)
+  await promisify(execFile)('npm', ['run', 'docs:site'], { cwd: root, maxBuffer: 2 ** 24 })
+}, 600_000)
 
 it('has every page, and the texts for programs', () => {
   expect(listed.length).toBeGreaterThan(50)

@@ -10,7 +10,9 @@ export default defineConfig({
     include: ['test/documents/**/*.pages.ts'],
     setupFiles: 'test/_watchdog.ts',
     maxWorkers: 2,
-    testTimeout: 180_000,
+    // Of the pages of a file, each with a folder, ports and a gateway of its own: a page waits for each of its commands.
+    maxConcurrency: 2,
+    testTimeout: 600_000,
     env: { NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/compiled') },
   },
 })
