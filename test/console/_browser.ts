@@ -86,7 +86,7 @@ const OTHER_MODELS = {
   },
 } satisfies UserConfig['models']
 
-/** For what never comes: a slow machine has to find all that does. */
+/** How long a page waits for what never comes: a slow machine has to find all that does. */
 const PATIENCE_MS = 120_000
 
 /** The machine's browser. */
