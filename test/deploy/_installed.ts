@@ -54,13 +54,15 @@ export default async function setup({ provide }: TestProject): Promise<() => Pro
   const [project, cache] = [join(temporary, 'project'), join(temporary, 'cache')]
   for (const path of [project, cache]) await mkdir(path)
   const tarball = await pack(join(temporary, 'copy'), temporary)
-  const again = await pack(join(temporary, 'copy-2'), join(temporary, 'copy-2'))
+  await own([project, cache])
+  // The second one is packed while the first is installed.
+  const [again] = await Promise.all([
+    pack(join(temporary, 'copy-2'), join(temporary, 'copy-2')),
+    install(project, cache, tarball),
+  ])
   const sums = await Promise.all(
     [tarball, again].map(async (path) => hash('sha512', await readFile(path), 'hex')),
   )
-  await own([project, cache])
-  await asUser(project, cache, 'npm', 'init', '-y')
-  await asUser(project, cache, 'npm', 'install', '--ignore-scripts', tarball)
   const modules = join(project, 'node_modules')
   if (process.getuid?.() === 0) await exec('chown', ['-R', '0:0', modules])
   await exec('chmod', ['-R', 'a-w', modules])
@@ -72,6 +74,11 @@ export default async function setup({ provide }: TestProject): Promise<() => Pro
     await exec('chmod', ['-R', 'u+w', project, fixed])
     await rm(temporary, { recursive: true, force: true })
   }
+}
+
+async function install(project: string, cache: string, tarball: string): Promise<void> {
+  await asUser(project, cache, 'npm', 'init', '-y')
+  await asUser(project, cache, 'npm', 'install', '--ignore-scripts', tarball)
 }
 
 /** A clean copy of the repository, packed. @returns the tarball */

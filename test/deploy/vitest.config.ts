@@ -9,8 +9,8 @@ export default defineConfig({
     setupFiles: 'test/_watchdog.ts',
     globalSetup: 'test/deploy/_installed.ts',
     maxWorkers: 2,
-    testTimeout: 180_000,
-    hookTimeout: 180_000,
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
     expect: { poll: { timeout: 60_000 } },
   },
 })
