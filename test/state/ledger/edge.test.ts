@@ -219,8 +219,10 @@ describe.each(Object.entries(DRIVERS))('the edge of the money, %s', (name, state
     const notLate = answers.filter(({ status }) => status !== 503)
     expect(notLate.length).toBeGreaterThan(0)
     expect(notLate.filter(({ status }) => status !== 200)).toEqual([])
-    const { balance, available } = await edge.ledger.account('rich')
-    expect(balance).toBe(parsePico('500') - parsePico(COST) * BigInt(notLate.length))
-    expect(available).toBe(balance)
+    // It answers before it has booked those that it was too slow for.
+    const left = parsePico('500') - parsePico(COST) * BigInt(notLate.length)
+    await expect
+      .poll(() => edge.ledger.account('rich'))
+      .toMatchObject({ balance: left, available: left })
   })
 })
