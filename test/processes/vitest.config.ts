@@ -12,7 +12,8 @@ export default mergeConfig(
     root: join(import.meta.dirname, '../..'),
     test: {
       include: ['test/processes/**/*.test.ts', 'test/**/*.long.test.ts'],
-      maxWorkers: 2,
+      // They wait for processes more than they work.
+      maxWorkers: 3,
     },
   }),
 )
