@@ -43,11 +43,11 @@ const SUITES: Readonly<Record<string, readonly (readonly string[])[]>> = {
  */
 const WAITING: readonly string[] = [
   'gateways',
-  'redis',
-  'edge-money',
-  'embedded',
-  'soak',
   'faults',
+  'edge-money',
+  'soak',
+  'embedded',
+  'redis',
   'dialects',
 ]
 
