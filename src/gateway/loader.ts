@@ -80,6 +80,7 @@ interface DeferredGuard {
   outline?(options: unknown): Pick<Guard, 'enforces' | 'execution'>
 }
 
+/** The time that others' plugins get to be set up. One of this package waits for its own code only, which a busy machine loads slowly. */
 const SETUP_LIMIT_SECONDS = 10
 
 /** Loads one entry after the other. @throws ConfigError with the issues of all of them, not only the first */
@@ -307,7 +308,8 @@ async function prepare<P extends AnyPlugin>(
   const setUp = async () => {
     try {
       const setup = async () => plugin.setup(result.value, createHost(name, result.value) as never)
-      const made = await madeBy<Closable>(setup(), KINDS[kind].noun)
+      const made = await (code?.builtIn ? setup() : inLimit<Closable>(setup()))
+      if (!isObject(made)) throw new Error(`expected a ${KINDS[kind].noun}, found ${show(made)}`)
       opened?.({ label: `${path.join('.')} (plugin ${show(plugin.name)})`, instance: made })
       return made as never
     } catch (error) {
@@ -318,12 +320,10 @@ async function prepare<P extends AnyPlugin>(
   return { plugin, options: result.value, isBuiltIn: code?.builtIn === true, setUp }
 }
 
-async function madeBy<Made extends Closable>(setup: Promise<Made>, noun: string): Promise<Made> {
-  const made = await inTime(setup, SETUP_LIMIT_SECONDS * 1000, () => {
+function inLimit<Made extends Closable>(setup: Promise<Made>): Promise<Made> {
+  return inTime(setup, SETUP_LIMIT_SECONDS * 1000, () => {
     // The instance is no longer awaited, but must be closed if it gets ready.
     setup.then((late) => late.close?.()).catch(() => {})
     return new Error(`it took more than ${SETUP_LIMIT_SECONDS} seconds`)
   })
-  if (!isObject(made)) throw new Error(`expected a ${noun}, found ${show(made)}`)
-  return made
 }
