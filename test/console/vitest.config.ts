@@ -11,6 +11,8 @@ export default defineConfig({
     maxWorkers: 2,
     // Of tests that may run beside each other.
     maxConcurrency: 2,
+    // A browser beside other work can miss its moment.
+    retry: 1,
     // The gateway is loaded once for each process, by Node itself, as in the other tests.
     isolate: false,
     experimental: { viteModuleRunner: false, nodeLoader: false },
