@@ -17,8 +17,8 @@ export default defineConfig({
     isolate: false,
     // Node loads TypeScript itself, as it does for the gateway: nothing is transformed, and no import is a getter.
     experimental: { viteModuleRunner: false, nodeLoader: false },
-    // Most of what takes time waits: for sockets, disks, retries.
-    maxWorkers: 6,
+    // Tests wait for sockets and disks, so twice as many as a small machine has processors. Six take a fifth longer than four.
+    maxWorkers: 4,
     testTimeout: 120_000,
     hookTimeout: 60_000,
     // Gateways in processes of their own start in half the time.
