@@ -1,5 +1,5 @@
 /** Fields of forms: label above, help below, error below with what would be right; and how a form ends. */
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { call, toApiError, type ApiError } from '../api.ts'
 import { ownAddress } from '../base.ts'
 import { html, type Content } from '../html.ts'
@@ -222,10 +222,10 @@ export function RowsField<Row extends object>({
   </fieldset>`
 }
 
-/** The form whose element with this selector gets the focus when it appears. */
+/** The form whose element with this selector gets the focus as it appears: an effect after the paint would miss a key that is pressed at once. */
 export function useFocus(selector: string) {
   const form = useRef<HTMLFormElement>(null)
-  useEffect(() => form.current?.querySelector<HTMLElement>(selector)?.focus(), [])
+  useLayoutEffect(() => form.current?.querySelector<HTMLElement>(selector)?.focus(), [])
   return form
 }
 
