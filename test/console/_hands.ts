@@ -122,8 +122,10 @@ export class Keyboard implements Hands {
   }
 
   async attach(label: string, file: FilePayload): Promise<void> {
-    await this.#tabTo(label)
+    // Asked for early: the browser has to know that the next one is for the test.
     const chooser = this.#page.waitForEvent('filechooser')
+    chooser.catch(() => undefined)
+    await this.#tabTo(label)
     await this.#key('Enter')
     await (await chooser).setFiles(file)
   }
