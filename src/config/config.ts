@@ -2,7 +2,6 @@
  * Loads the configuration: finds the file, reads it, applies the environment and validates it.
  * There is one file. Absent members have defaults, and the environment overrides the file.
  */
-import { loadConfig as readWithC12 } from 'c12'
 import { parseYAML, stringifyYAML } from 'confbox/yaml'
 import { readFile, stat } from 'node:fs/promises'
 import { dirname, extname, join, relative, resolve, sep } from 'node:path'
@@ -384,6 +383,8 @@ async function read(file: string, label: string, env: Environment): Promise<unkn
     if (DATA_EXTENSIONS.includes(extname(file))) return await readData(file, label)
     const tryNative = file === STARTER_FILE || !loadedByNode.has(file)
     loadedByNode.add(file)
+    // Data needs none of it.
+    const { loadConfig: readWithC12 } = await import('c12')
     const { config } = await readWithC12<Record<string, unknown>>({
       configFile: file,
       cwd: dirname(file),

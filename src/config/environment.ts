@@ -2,7 +2,7 @@
  * Applies environment variables to the configuration: references `${NAME}` in texts, and overrides such as
  * `SLUICEGATE__SERVER__PORT=9000`, where a double underscore separates levels.
  */
-import { loadDotenv } from 'c12'
+import { existsSync } from 'node:fs'
 import { safeParse, type GenericSchema } from 'valibot'
 import type { ConfigIssue } from '../errors/errors.ts'
 import { below, didYouMean, members } from '../errors/issues.ts'
@@ -40,6 +40,8 @@ export async function readEnvironment(
   directories: readonly string[],
 ): Promise<Environment> {
   const fileName = [...new Set(directories)].map((directory) => `${directory}/.env`)
+  if (!fileName.some((file) => existsSync(file))) return { ...env }
+  const { loadDotenv } = await import('c12')
   return loadDotenv({ fileName, env, interpolate: false })
 }
 

@@ -187,14 +187,14 @@ export function* mayContainMatch(compiled: CompiledPatterns, text: string): Task
 /** One pass over a text: the automaton of the text itself, and the table of encoded candidates. */
 class Pass {
   readonly encoded: EncodedSearch | undefined
-  /** What {@link CANDIDATES} reported for the last character read; an escape stays reported. */
+  /** What {@link candidateTable} reported for the last character read; an escape stays reported. */
   reports = 0
   /** The last step was not in the table. */
   isNew = false
   readonly #dfa: ProductDfa
   #state: ForwardState
   readonly #units: Utf16
-  /** A state of {@link CANDIDATES}. */
+  /** A state of {@link candidateTable}. */
   #candidates = 0
 
   constructor({ text: dfa, decoded }: CompiledPatterns, units: Utf16) {
@@ -208,7 +208,7 @@ class Pass {
   skip(from: number, to: number): number {
     const units = this.#units
     const { ascii } = this.#dfa
-    const table = this.encoded ? CANDIDATES : NO_CANDIDATES
+    const table = this.encoded ? candidateTable() : NO_CANDIDATES
     const { cells, states, shift } = this.#state.table
     let { row } = this.#state
     let candidates = this.#candidates
@@ -232,7 +232,7 @@ class Pass {
     const { encoded } = this
     if (encoded) {
       let after = this.#candidates
-      if (codePoint < 128) after = CANDIDATES[after + codePoint]!
+      if (codePoint < 128) after = candidateTable()[after + codePoint]!
       else if (encoded.isVisible(codePoint)) after = 0
       this.#candidates = after & STATE
       this.reports = (this.reports & ESCAPE_START) | (after & ~STATE)
@@ -382,7 +382,7 @@ class EncodedSearch {
     return this.#found
   }
 
-  /** Decodes from a place on. @param goesOn whether a state of {@link CANDIDATES} is still that of a run or row */
+  /** Decodes from a place on. @param goesOn whether a state of {@link candidateTable} is still that of a run or row */
   *#decode(
     from: number,
     decoders: readonly Decoder[],
@@ -399,7 +399,7 @@ class EncodedSearch {
       const start = at
       at += codePoint > 0xffff ? 2 : 1
       if (!this.isVisible(codePoint)) continue
-      state = codePoint < 128 ? CANDIDATES[state + codePoint]! & STATE : 0
+      state = codePoint < 128 ? candidateTable()[state + codePoint]! & STATE : 0
       if (!goesOn(state)) break
       for (const decoder of decoders) decoder.read(codePoint, start, at)
     }
@@ -442,11 +442,16 @@ const HEX_ROW = REPORT << 1
 const ESCAPE_START = REPORT << 2
 const STATE = REPORT - 1
 
+let table: Int32Array | undefined
+
 /** The next state and what is reported, at state plus ASCII code. State 0 stands before any text. */
-const CANDIDATES = Int32Array.from({ length: (MIN_BASE64 + 1) << RUN_SHIFT }, (_, index) => {
-  const code = index & 127
-  return KINDS[code] === INVISIBLE ? index - code : candidateAfter(index - code, code)
-})
+function candidateTable(): Int32Array {
+  // It has 73,728 entries, and a gateway without patterns needs none: they were 4 % of the start.
+  return (table ??= Int32Array.from({ length: (MIN_BASE64 + 1) << RUN_SHIFT }, (_, index) => {
+    const code = index & 127
+    return KINDS[code] === INVISIBLE ? index - code : candidateAfter(index - code, code)
+  }))
+}
 
 function candidateAfter(state: number, code: number): number {
   const [run, row] = [base64RunIn(state), hexRowIn(state)]
