@@ -7,6 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { loadConfig, type LoadedConfig } from '../../src/config/config.ts'
 import { ConfigError } from '../../src/errors/errors.ts'
 import { folder } from '../_folder.ts'
+import { runs } from '../_runs.ts'
 
 /** An Ollama that does not answer: what runs on this machine is not part of the test. */
 const OLLAMA_HOST = '127.0.0.1:1'
@@ -300,7 +301,7 @@ describe('the layer that is set up at run time', () => {
           }
         },
       ),
-      { numRuns: 25 },
+      { numRuns: runs(8) },
     )
   })
 })

@@ -15,6 +15,7 @@ import {
   TOKEN,
   vendor,
 } from './_managed.ts'
+import { runs } from '../_runs.ts'
 
 const CHAT = { model: 'acme/one', messages: [{ role: 'user', content: 'hi' }] }
 
@@ -523,7 +524,7 @@ describe('an export', () => {
           all.toSorted((one, next) => (one.name! < next.name! ? -1 : 1))
         expect(byName(loaded.config)).toEqual(byName(config))
       }),
-      { numRuns: 3, endOnFailure: true },
+      { numRuns: runs(2), endOnFailure: true },
     )
   })
 })

@@ -5,6 +5,7 @@ import { GuardMetrics } from '../../src/observe/guard-metrics.ts'
 import { json, startUpstream } from '../upstream.ts'
 import { guardPlugin, wordGuard } from './_doubles.ts'
 import { guarded, readStream, streamOf, wholeOf } from './_setup.ts'
+import { runs } from '../_runs.ts'
 
 const NO = "I can't help with that here."
 afterEach(() => vi.restoreAllMocks())
@@ -78,7 +79,7 @@ describe('the event of a decision', () => {
         const id = answer.headers['x-service-request-id'] as string
         told.set(id, { answer, guard, input, output, stream })
       }),
-      { numRuns: 120 },
+      { numRuns: runs(40) },
     )
     await g[Symbol.asyncDispose]()
     const events = seen.filter(({ event }) => event === 'guard.decision')

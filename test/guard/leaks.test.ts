@@ -11,7 +11,7 @@ import { SEED } from '../_seed.ts'
 
 const NO = '[no]'
 /** The torture run sets more runs; the seed in the title of a failed run repeats it. */
-const RUNS = Number(process.env.LEAK_RUNS ?? 1_000)
+const RUNS = Number(process.env.LEAK_RUNS ?? 300)
 const input = { model: 'm', messages: [], stream: true } as never
 
 /**

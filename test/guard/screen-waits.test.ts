@@ -13,6 +13,7 @@ import type { Guard } from '../../src/plugin.ts'
 import { wordGuard } from './_doubles.ts'
 import { bitCodec, type Bit } from './_bits.ts'
 import { reading, screenOf } from './_screen.ts'
+import { runs } from '../_runs.ts'
 
 /** A guard that agrees when it is told to. */
 function slowGuard() {
@@ -195,7 +196,7 @@ describe('an answer in batches of any size', () => {
     let now = performance.now()
     const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 0.05))
     try {
-      await fc.assert(run, { numRuns: 100 })
+      await fc.assert(run, { numRuns: runs(35) })
     } finally {
       clock.mockRestore()
     }

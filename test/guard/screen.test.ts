@@ -6,6 +6,7 @@ import type { Guard } from '../../src/plugin.ts'
 import { literalMatcher, wordGuard } from './_doubles.ts'
 import { bitCodec, type Bit } from './_bits.ts'
 import { LIMITS, screenOf, through, type Observer, type Settings } from './_screen.ts'
+import { runs } from '../_runs.ts'
 
 interface Run {
   readonly out: readonly Bit[]
@@ -352,7 +353,7 @@ describe('a screen', () => {
           expect(pieces.released + pieces.withheld).toBeLessThanOrEqual(given.length)
         },
       ),
-      { numRuns: 3000 },
+      { numRuns: runs(1000) },
     )
   })
 })

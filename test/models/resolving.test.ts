@@ -7,6 +7,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
 import { unknownModel } from '../../src/models/allowlist.ts'
 import { buildCatalog, type Catalog } from '../../src/models/catalog.ts'
+import { runs } from '../_runs.ts'
 
 const FREE = { free_tier: true, pricing: { prompt: '0', completion: '0' } }
 /** What an operator has beside the keys. */
@@ -330,7 +331,7 @@ describe('any name', () => {
         }
         if (!model) expect(unknownModel(CATALOGS.both, asked).message).toMatch(/\.$|\?$/)
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(700) },
     )
   })
 

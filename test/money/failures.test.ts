@@ -9,6 +9,7 @@ import { against, honest, vendorOf } from '../plugins/judge/_judge.ts'
 import { BRIDGE, pages } from '../search/_setup.ts'
 import { PRICING } from '../sdk/_setup.ts'
 import { json, startUpstream, type FakeUpstream } from '../upstream.ts'
+import { runs } from '../_runs.ts'
 
 const CLASSES: readonly FailureClass[] = [
   'bad_request',
@@ -147,6 +148,6 @@ it('costs what it has bought, and says so', async () => {
     const searched = sources.filter((one) => one === 'search').length
     if (searched > 0) expect(told).toBeGreaterThanOrEqual(parsePico(SEARCH_PRICE))
   })
-  await fc.assert(law, { numRuns: Number(process.env.FAILURES ?? 100) })
+  await fc.assert(law, { numRuns: runs(35) })
   expect(await t.gateway.runtime.ledger.verify()).toEqual([])
 })

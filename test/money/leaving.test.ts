@@ -16,9 +16,9 @@ import { dataUrl } from '../_documents.ts'
 import { SOUND } from '../_every-endpoint.ts'
 import { wav } from '../endpoints/audio/_sounds.ts'
 import { createTestGateway, type TestGateway } from '../_setup.ts'
+import { runs } from '../_runs.ts'
 
-/** The whole law is run with LEAVINGS=1000. */
-const RUNS = Number(process.env.LEAVINGS ?? 50)
+const RUNS = runs(16)
 /** Fast, so that no timeout of the gateway is reached. */
 const TOKENS_PER_SECOND = 5000
 const SEARCH_USD = 0.0005

@@ -70,6 +70,7 @@ const sources = fc.constantFrom<UsageLine['source']>('model', 'model', 'guard', 
 describe(`plain usage (seed ${SEED})`, () => {
   it('costs what the record of all quantities says, in the same parts', () => {
     let plain = 0
+    const numRuns = runs(700)
     fc.assert(
       fc.property(pricings, usages, sources, (pricing, usage, source) => {
         const prices = compilePrices(pricing)
@@ -85,9 +86,9 @@ describe(`plain usage (seed ${SEED})`, () => {
         expect(costOf(other)).toBe(cost)
         expect(versionOf(prices)).toBe(versionOf(other.prices))
       }),
-      { seed: SEED, numRuns: runs(2000) },
+      { seed: SEED, numRuns },
     )
-    expect(plain).toBeGreaterThan(300)
+    expect(plain).toBeGreaterThan(numRuns * 0.15)
   })
 
   it('is held and learned alike', () => {
@@ -122,7 +123,7 @@ describe(`plain usage (seed ${SEED})`, () => {
         })
         expect(one).toEqual(other)
       }),
-      { seed: SEED, numRuns: runs(1000) },
+      { seed: SEED, numRuns: runs(300) },
     )
   })
 
@@ -140,7 +141,7 @@ describe(`plain usage (seed ${SEED})`, () => {
         const prices = compilePrices(pricing)
         expect(assess(report, prices, most)).toEqual(assess(report, withoutPlain(prices), most))
       }),
-      { seed: SEED, numRuns: runs(1000) },
+      { seed: SEED, numRuns: runs(300) },
     )
   })
 })

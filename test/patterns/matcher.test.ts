@@ -205,7 +205,7 @@ function compare(
 describe('a matcher', () => {
   it('agrees with threads that remember where they began, for thousands of ways to cut texts', () => {
     let chunkings = 0
-    const numRuns = runs(120)
+    const numRuns = runs(40)
     fc.assert(
       fc.property(
         patternLists,
@@ -275,6 +275,7 @@ describe('a matcher', () => {
       maxLength: 14,
     })
     let matches = 0
+    const numRuns = runs(200)
     fc.assert(
       fc.property(tree, fc.array(text, { minLength: 4, maxLength: 4 }), (pattern, all) => {
         let matcher: PatternMatcher
@@ -299,9 +300,9 @@ describe('a matcher', () => {
           expect(step.safeOffset).toBeLessThanOrEqual(start)
         }
       }),
-      { numRuns: 600 },
+      { numRuns },
     )
-    expect(matches).toBeGreaterThan(100)
+    expect(matches).toBeGreaterThan(numRuns / 6)
   })
 
   it('releases nothing of a longer match when a shorter one inside it is complete', () => {

@@ -20,6 +20,7 @@ import {
   verdictOf,
 } from '../eval/measure.ts'
 import { LANGUAGES, readSet, recordedSet } from '../eval/sets.ts'
+import { runs } from '../_runs.ts'
 
 let guard: Guard
 beforeAll(async () => {
@@ -72,7 +73,7 @@ describe('the result for a text', () => {
           expect(follow([...text])).toEqual(follow([text]))
         },
       ),
-      { numRuns: 60 },
+      { numRuns: runs(20) },
     )
   })
 

@@ -14,6 +14,7 @@ import type {
   Verdict,
 } from '../../src/plugin.ts'
 import { recordedCases } from '../fixtures.ts'
+import { runs } from '../_runs.ts'
 
 /** Texts with one entity each, between `«` and `»`, by label. */
 const FOUND: Readonly<Record<string, readonly string[]>> = {
@@ -339,7 +340,7 @@ describe('while an answer streams', () => {
           const whole = stream(guard, [text])
           expect(stream(guard, cutAt(text, places))).toEqual(whole)
         }),
-        { numRuns: 300 },
+        { numRuns: runs(100) },
       )
       for (const text of all) expect(stream(guard, text.split(''))).toEqual(stream(guard, [text]))
     },
@@ -355,7 +356,7 @@ describe('while an answer streams', () => {
         if (verdict) expect(verdict).toMatchObject({ rule: 'deny:personal-data' })
         else expect(sent).toBe(text)
       }),
-      { numRuns: 300 },
+      { numRuns: runs(100) },
     )
   })
 

@@ -3,6 +3,10 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { guarded, wholeOf, type Guarded } from '../guard/_setup.ts'
 import { describeRecorded, whole, type Recording } from '../fixtures.ts'
 import { cutAt, json, startUpstream, type FakeResponse, type FakeUpstream } from '../upstream.ts'
+import { runs } from '../_runs.ts'
+
+/** Each recording is split this many times. */
+const RUNS = runs(17)
 
 const INPUT = { guard: { output: false } } as const
 const user = (content: string) => ({ messages: [{ role: 'user', content }] })
@@ -299,7 +303,7 @@ describeRecorded('recorded exchanges with safety models', ['guard'], /./, (recor
           const said = await g.ask(policy, user(`Hello ${asked++}`))
           expect(verdictOf(said)).toEqual(EXPECTED[name])
         }),
-        { numRuns: 50 },
+        { numRuns: RUNS },
       )
     },
   )
@@ -327,8 +331,8 @@ describeRecorded('recorded moderations', ['openai'], /moderations$/, (recordings
         const said = await g.ask(INPUT, user(`Hello ${asked++}`))
         expect(verdictOf(said)).toEqual(MODERATED[name])
       }),
-      { numRuns: 50 },
+      { numRuns: RUNS },
     )
-    expect(server.requests.length).toBeGreaterThanOrEqual(50)
+    expect(server.requests.length).toBeGreaterThanOrEqual(RUNS)
   })
 })

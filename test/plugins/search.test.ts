@@ -11,6 +11,7 @@ import { createHost } from '../../src/upstream/host.ts'
 import { describeRecorded, whole } from '../fixtures.ts'
 import { silent } from '../providers/_chat.ts'
 import { cutAt, json, startUpstream, type FakeUpstream } from '../upstream.ts'
+import { runs } from '../_runs.ts'
 
 const SECRET = 'engine-secret'
 const settings = { timeoutMs: 5000, firstPartTimeoutMs: 5000, idleTimeoutMs: 5000, connections: 4 }
@@ -303,7 +304,7 @@ describeRecorded('recorded searches', Object.keys(PLUGINS), /search$/, (recordin
         web.answer({ ...whole(recording), pieces: cutAt(body, positions) })
         expect(await search(PLUGINS[recording.vendor]!)).toEqual(found)
       }),
-      { numRuns: 50 },
+      { numRuns: runs(17) },
     )
   })
 

@@ -20,6 +20,7 @@ import {
 } from '../../src/policy/policy.ts'
 import { CATEGORIES } from '../../src/plugin.ts'
 import { recordedCases } from '../fixtures.ts'
+import { runs } from '../_runs.ts'
 
 const here = (path: string) => new URL(path, import.meta.url)
 const readJson = (path: string) => JSON.parse(readFileSync(here(path), 'utf8'))
@@ -179,7 +180,7 @@ describe('readPolicy', () => {
         expect(found?.code).toBe(isFine ? undefined : 'invalid_policy')
         if (found) expect(found.param).toMatch(/^policy/)
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(700) },
     )
   })
 })

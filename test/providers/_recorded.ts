@@ -12,6 +12,7 @@ import { byEvents, describeRecorded, whole, type Recording } from '../fixtures.t
 import { cutAt, startUpstream, type FakeResponse, type FakeUpstream } from '../upstream.ts'
 import type { RequestOptions, Outcome, Setup } from './_chat.ts'
 import { CHAT_SIDES, costJson, NO_COST } from '../../src/money/money.ts'
+import { runs } from '../_runs.ts'
 
 /** What to replay, and how. */
 export interface Replays {
@@ -54,7 +55,7 @@ export interface Replayed {
 }
 
 /** Each recording is split this many times, at up to {@link MAX_SPLITS} places. */
-const RUNS = 50
+const RUNS = runs(16)
 const MAX_SPLITS = 24
 
 const ajv = new Ajv2020({ strict: false })

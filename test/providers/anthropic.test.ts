@@ -6,6 +6,7 @@ import type { ChatInput, Schema } from '../../src/plugin.ts'
 import { createTestGateway } from '../_setup.ts'
 import { events, json, startUpstream, type FakeResponse, type FakeUpstream } from '../upstream.ts'
 import { setUp, type Setup } from './_chat.ts'
+import { runs } from '../_runs.ts'
 
 let upstream: FakeUpstream
 let setup: Setup
@@ -411,7 +412,7 @@ describe('thinking blocks return unchanged', () => {
         const [, again] = upstream.requests.at(-1)!.json.messages
         expect(again).toEqual({ role: 'assistant', content: blocks })
       }),
-      { numRuns: 150 },
+      { numRuns: runs(50) },
     )
   })
 

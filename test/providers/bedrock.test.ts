@@ -17,6 +17,7 @@ import {
   type ReceivedRequest,
 } from '../upstream.ts'
 import { setUp, type Setup } from './_chat.ts'
+import { runs } from '../_runs.ts'
 
 const codec = new EventStreamCodec(
   (bytes) => Buffer.from(bytes as Uint8Array).toString(),
@@ -162,7 +163,7 @@ describe('frames', () => {
       fc.asyncProperty(cuts, async (at) => {
         expect(await read(cutAt(body, at))).toEqual(expected)
       }),
-      { numRuns: 200 },
+      { numRuns: runs(70) },
     )
   })
 
@@ -177,7 +178,7 @@ describe('frames', () => {
         if (outcome.status === 'fulfilled') expect(outcome.value.length).toBeLessThan(3)
         else expect(outcome.reason).toMatchObject({ failure: 'upstream_error' })
       }),
-      { numRuns: 300 },
+      { numRuns: runs(100) },
     )
     const answer = await outcome(FRAMES[0]!, Buffer.from('not a frame at all'))
     expect(answer.completion.choices[0]!.message.content).toBe('Grüße, 世界')
@@ -587,7 +588,7 @@ describe('any payload of Amazon', () => {
           if (result.status === 'rejected') expect(result.reason).toBeInstanceOf(UpstreamFailure)
         }
       }),
-      { numRuns: 500, examples: [[[unreadable], []]] },
+      { numRuns: runs(170), examples: [[[unreadable], []]] },
     )
   })
 })

@@ -12,9 +12,10 @@ import { byEvents, describeRecorded, whole, type Recording } from '../fixtures.t
 import { cutAt, startUpstream, type FakeResponse, type FakeUpstream } from '../upstream.ts'
 import { FILE } from './_audio.ts'
 import { setUp, silent, type Setup } from './_chat.ts'
+import { runs } from '../_runs.ts'
 
 /** Each recording is split this many times, at up to {@link MAX_SPLITS} places. */
-const RUNS = 50
+const RUNS = runs(16)
 const MAX_SPLITS = 8
 
 const PLUGINS: Readonly<Record<string, readonly [ProviderPlugin<any, any>, object]>> = {

@@ -16,6 +16,7 @@ import {
   type FakeUpstream,
 } from '../upstream.ts'
 import { setUp, type RequestOptions, type Setup } from './_chat.ts'
+import { runs } from '../_runs.ts'
 
 let upstream: FakeUpstream
 let plain: Setup
@@ -441,7 +442,7 @@ describe('any payload of a vendor', () => {
           if (result.status === 'rejected') expect(result.reason).toBeInstanceOf(UpstreamFailure)
         }
       }),
-      { numRuns: 500 },
+      { numRuns: runs(170) },
     )
   })
 })
@@ -501,7 +502,7 @@ describe('an answer with one text', () => {
         const inParts = payload([{ type: 'text', text }])
         expect(readCompletion(payload(text), profile)).toEqual(readCompletion(inParts, profile))
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(700) },
     )
   })
 })

@@ -166,7 +166,7 @@ describe('a chain', () => {
           expect(feed.closes.length).toBeLessThanOrEqual(1)
         },
       ),
-      { numRuns: runs(500) },
+      { numRuns: runs(170) },
     )
     expect(unhandled).toEqual([])
   })

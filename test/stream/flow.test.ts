@@ -4,6 +4,7 @@ import { flowFrom, flowOf, toFlow } from '../../src/stream/flow.ts'
 import type { Feed } from '../../src/stream/chain.ts'
 import type { Flow, Step } from '../../src/plugin.ts'
 import { BatchFeed } from './_feed.ts'
+import { runs } from '../_runs.ts'
 
 const unhandled: unknown[] = []
 const listen = (reason: unknown) => void unhandled.push(reason)
@@ -140,7 +141,7 @@ describe('a flow of several steps', () => {
           )
         },
       ),
-      { numRuns: 300 },
+      { numRuns: runs(100) },
     )
     await settled()
     expect(unhandled).toEqual([])

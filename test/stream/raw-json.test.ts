@@ -98,7 +98,7 @@ function recorded(source: string): any {
 describe('a body that is serialised', () => {
   it('says what JSON.stringify says, whatever was changed', () => {
     let copied = 0
-    const numRuns = runs(300)
+    const numRuns = runs(100)
     fc.assert(
       fc.property(
         fc.array(member, { maxLength: 6 }),
@@ -187,7 +187,7 @@ describe('a top-level member', () => {
           else if (others.every(([other]) => other !== one)) expect(JSON.parse(text)).toEqual(own)
         },
       ),
-      { numRuns: runs(200) },
+      { numRuns: runs(70) },
     )
   })
 

@@ -10,6 +10,7 @@ import {
   splitRandomly,
 } from '../../src/testing/splits.ts'
 import { describeRecorded } from '../fixtures.ts'
+import { runs } from '../_runs.ts'
 
 async function* each(pieces: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
   for (const piece of pieces) yield piece
@@ -97,7 +98,7 @@ describe('events', () => {
           expect(await said(splitRandomly(body, random, 1))).toEqual(expected)
         }
       }),
-      { numRuns: 500 },
+      { numRuns: runs(170) },
     )
   })
 

@@ -91,7 +91,7 @@ describe(`any conversation (seed ${SEED})`, () => {
         expect(known).toEqual(fresh(messages))
         expect(known.bytes).toBe(bytesIn(messages))
       }),
-      { seed: SEED, numRuns: runs(500) },
+      { seed: SEED, numRuns: runs(170) },
     )
   })
 
@@ -107,7 +107,7 @@ describe(`any conversation (seed ${SEED})`, () => {
         expect(derived).toEqual(known)
         expect(addressesIn(longer)).toEqual(addressesIn([...longer]))
       }),
-      { seed: SEED, numRuns: runs(500) },
+      { seed: SEED, numRuns: runs(170) },
     )
   })
 })

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { ChatEvents } from '../../../src/endpoints/chat/dialects/chat/write.ts'
 import { NO_COST } from '../../../src/money/money.ts'
 import type { ChatChunkChoice } from '../../../src/plugin.ts'
+import { runs } from '../../_runs.ts'
 
 const texts = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 40 }),
@@ -68,7 +69,7 @@ describe('events of a chat', () => {
           }
         }
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(700) },
     )
   })
 

@@ -129,6 +129,6 @@ it('are whole calls, blocks that never overlap, and the whole text in all client
       expect(sorted(made.map((one: any) => [one.call_id, one.arguments]))).toEqual(wanted)
       for (const one of output) expect(one.status).toBe('completed')
     }),
-    { numRuns: runs(300) },
+    { numRuns: runs(100) },
   )
 })

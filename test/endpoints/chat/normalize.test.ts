@@ -564,7 +564,7 @@ describe('fold and unfold', () => {
         expect(toCompletion(answer.whole(whole))).toEqual(whole)
         expect(JSON.stringify(whole)).toBe(before)
       }),
-      { numRuns: runs(100) },
+      { numRuns: runs(35) },
     )
   })
 
@@ -617,7 +617,7 @@ describe('fold and unfold', () => {
           expect(toCompletion(await run(pieces))).toEqual(quiet)
         },
       ),
-      { numRuns: runs(100) },
+      { numRuns: runs(35) },
     )
   })
 
@@ -682,7 +682,7 @@ describe('fold and unfold', () => {
         expect(toCompletion([said])).toEqual(toCompletion([said, { choices: [] }]))
         expect(JSON.stringify(said)).toBe(before)
       }),
-      { numRuns: runs(500) },
+      { numRuns: runs(170) },
     )
   })
 

@@ -692,13 +692,13 @@ describe('the checker and the schema', () => {
         expect(v.safeParse(chatBody, body).issues).toBeUndefined()
         expect(refused(() => readChatRequest(body))).toBeUndefined()
       }),
-      { numRuns: 500 },
+      { numRuns: runs(170) },
     )
   })
 
   it('agree on every mutated body', () => {
     let refusals = 0
-    const numRuns = runs(600)
+    const numRuns = runs(200)
     fc.assert(
       fc.property(bodies(), fc.nat(), mutations(), (body, place, change) => {
         const mutated = mutate(body, place, change)
@@ -731,7 +731,7 @@ describe('the checker and the schema', () => {
         expect(outboundChat(again)).toEqual(once)
         expect(JSON.stringify(mutated)).toBe(before)
       }),
-      { numRuns: runs(400) },
+      { numRuns: runs(130) },
     )
   })
 })

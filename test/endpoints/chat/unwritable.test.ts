@@ -9,6 +9,7 @@ import { responses } from '../../../src/endpoints/chat/dialects/responses/write.
 import { parsePico } from '../../../src/money/money.ts'
 import type { WireFormat } from '../../../src/pipeline/pipeline.ts'
 import { createTestGateway, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
+import { runs } from '../../_runs.ts'
 
 let t: TestGateway
 beforeAll(async () => {
@@ -81,7 +82,7 @@ it('at any part, in any form: the error tells what is booked', async () => {
         vi.restoreAllMocks()
       }
     }),
-    { numRuns: 150 },
+    { numRuns: runs(50) },
   )
   expect(await t.gateway.runtime.ledger.verify()).toEqual([])
 })

@@ -135,7 +135,7 @@ describe('a form', () => {
           }
         },
       ),
-      { numRuns: runs(40) },
+      { numRuns: runs(14) },
     )
   })
 
@@ -162,7 +162,7 @@ describe('a form', () => {
           expect(bytes.subarray(1).equals(files[1]!.file.bytes)).toBe(true)
         },
       ),
-      { numRuns: runs(15) },
+      { numRuns: runs(5) },
     )
   })
 
@@ -202,7 +202,7 @@ describe('a form', () => {
           expect(await outcome([Buffer.concat(halves(broken, place))])).toEqual(whole)
         },
       ),
-      { numRuns: runs(40) },
+      { numRuns: runs(14) },
     )
   })
 

@@ -4,6 +4,7 @@ import google from '../../../providers/google.ts'
 import { describeRecorded, whole } from '../../fixtures.ts'
 import { cutAt, json, startUpstream, type FakeUpstream } from '../../upstream.ts'
 import { failureOf, setUp, type Setup } from '../_audio.ts'
+import { runs } from '../../_runs.ts'
 
 const MODEL = { model: 'gemini-2.5-flash-preview-tts' }
 
@@ -105,7 +106,7 @@ describeRecorded('recorded speech', ['google'], /generateContent/, (recordings) 
         const again = await plugin.speak({ response_format: 'pcm' }, MODEL)
         expect(again.equals(bytes)).toBe(true)
       }),
-      { numRuns: 50 },
+      { numRuns: runs(17) },
     )
   })
 })

@@ -11,6 +11,7 @@ import type { ChatInput, ChatMessage } from '../../../src/plugin.ts'
 import { events, startUpstream } from '../../upstream.ts'
 import { setUp, type RequestOptions } from '../_chat.ts'
 import { CHAT_ANSWER, vendorOf } from '../_vendor.ts'
+import { runs } from '../../_runs.ts'
 
 const vendor = vendorOf(CHAT_ANSWER, '/v1')
 
@@ -109,7 +110,7 @@ describe('messages without a change', () => {
         expect(taken === given).toBe(taken[0] === one)
         expect(JSON.stringify(given)).toBe(before)
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(700) },
     )
   })
 

@@ -6,6 +6,7 @@ import { toBody } from '../../../providers/openai-responses/request.ts'
 import { readChatRequest } from '../../../src/endpoints/chat/dialects/chat/read.ts'
 import { outboundChat } from '../../../src/endpoints/chat/request.ts'
 import { inputItem } from './_items.ts'
+import { runs } from '../../_runs.ts'
 
 const body = v.strictObject({
   model: v.string(),
@@ -86,7 +87,7 @@ function bodyFor(messages: readonly object[]): v.InferOutput<typeof body> {
 }
 
 const conversations = fc.array(message, { minLength: 1, maxLength: 12 })
-const settings = { numRuns: 500 }
+const settings = { numRuns: runs(170) }
 
 describe('any conversation', () => {
   it('is valid, and has everything that was said', () => {

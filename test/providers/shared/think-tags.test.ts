@@ -2,6 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ThinkSplitter } from '../../../providers/shared/think-tags.ts'
 import { cutAt } from '../../upstream.ts'
+import { runs } from '../../_runs.ts'
 
 describe('reasoning in tags', () => {
   it('are split the same wherever the answer is cut', () => {
@@ -17,7 +18,7 @@ describe('reasoning in tags', () => {
         ).map((piece) => Buffer.from(piece).toString('utf16le'))
         expect(split(kind, pieces)).toEqual(split(kind, [text]))
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(700) },
     )
   })
 

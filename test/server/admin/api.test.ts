@@ -13,6 +13,7 @@ import {
   type Answer,
   type TestGateway,
 } from '../../_setup.ts'
+import { runs } from '../../_runs.ts'
 
 const TOKEN = 'admin-token-of-the-test'
 const isErrorBody = new Ajv2020({ strict: false }).compile(
@@ -669,7 +670,7 @@ describe('the ledger', () => {
           expect((await get(`/accounts/${id}`)).text).toContain(`"balance_usd":${formatPico(sum)},`)
         },
       ),
-      { numRuns: 20 },
+      { numRuns: runs(7) },
     )
   })
 

@@ -9,6 +9,7 @@ import type { DialectRequest } from '../../../../src/endpoints/chat/endpoint.ts'
 import { chatTexts } from '../../../../src/endpoints/chat/guard-input.ts'
 import type { NativeFormat, NativeTarget } from '../../../../src/pipeline/pipeline.ts'
 import { RawJson } from '../../../../src/stream/raw-json.ts'
+import { runs } from '../../../_runs.ts'
 
 /** A word of the client, which is told from those of the format. */
 const word = fc.nat(1e9).map((n) => `w${n}w`)
@@ -189,6 +190,6 @@ it.each([
       const sent = prepare(request, TO)!.input.body
       expect(wordsIn(items.join('\n'))).toEqual(wordsIn(sent))
     }),
-    { numRuns: 400 },
+    { numRuns: runs(130) },
   )
 })

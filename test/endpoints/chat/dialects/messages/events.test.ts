@@ -8,6 +8,7 @@ import { NO_COST } from '../../../../../src/money/money.ts'
 import type { ChatDelta, ReasoningDetail } from '../../../../../src/plugin.ts'
 import { envelope } from '../../_completion.ts'
 import { checked } from './_events.ts'
+import { runs } from '../../../../_runs.ts'
 
 const OWN = 'anthropic-claude-v1'
 const receipt = { bill: NO_COST, meter: [] }
@@ -235,7 +236,7 @@ describe('at every chunking', () => {
         expect(whole.content).toEqual(message.content)
         expect(whole.stop_reason).toBe(message.stop_reason)
       }),
-      { numRuns: 300 },
+      { numRuns: runs(100) },
     )
   })
 })

@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { withNeutralMedia } from '../../../../../src/endpoints/chat/dialects/shared/media.ts'
+import { runs } from '../../../../_runs.ts'
 
 /** The same bytes as clients write them, and as they go out. */
 const data = fc
@@ -62,7 +63,7 @@ describe('media in the text of a body', () => {
         // Texts that are replaced have no escapes.
         expect(next.replaceAll('\\/', '/')).toBe(written(expected).replaceAll('\\/', '/'))
       }),
-      { numRuns: 500 },
+      { numRuns: runs(170) },
     )
   })
 
