@@ -361,9 +361,10 @@ describe('a member', () => {
       { requiredKeys: [] },
     )
     const step = fc.record({ settings, act: fc.constantFrom('make', 'change', 'change', 'rotate') })
+    const walks = fc.array(step, { minLength: 6, maxLength: 12 })
     let members = 0
     let made = 0
-    const property = fc.asyncProperty(fc.array(step, { maxLength: 12 }), async (steps) => {
+    const property = fc.asyncProperty(walks, async (steps) => {
       const { ask } = await signedIn('bounded', `M${members++}`, { manages: false })
       let key: string | undefined
       for (const { act, settings: wanted } of steps) {
@@ -392,7 +393,7 @@ describe('a member', () => {
       }
       expect((await ask('GET', '/keys')).json.data.length).toBeLessThanOrEqual(3)
     })
-    const numRuns = runs(14)
+    const numRuns = runs(12)
     await fc.assert(property, { numRuns })
     expect(made).toBeGreaterThan(numRuns / 2)
     const { ask } = await signedIn('bounded', 'Named', { manages: false })

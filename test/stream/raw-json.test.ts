@@ -98,7 +98,7 @@ function recorded(source: string): any {
 describe('a body that is serialised', () => {
   it('says what JSON.stringify says, whatever was changed', () => {
     let copied = 0
-    const numRuns = runs(100)
+    const numRuns = runs(300)
     fc.assert(
       fc.property(
         fc.array(member, { maxLength: 6 }),
