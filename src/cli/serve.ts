@@ -17,12 +17,15 @@ async function serveWith(args: Arguments): Promise<void> {
     : undefined
   try {
     const configuration = demo ?? (await configurationOf(args))
-    const { workers } = configuration.loaded.config.server
+    const { server, state } = configuration.loaded.config
     // The quota of a container counts.
-    const count = workers === 'auto' ? availableParallelism() : workers
+    const count = server.workers === 'auto' ? availableParallelism() : server.workers
     // Neither needs what the other one loads.
-    if (count === 1) await (await import('./alone.ts')).serveAlone(configuration, args, demo)
-    else await (await import('./primary.ts')).serveWithWorkers(configuration, count, args)
+    if (count === 1) {
+      if (state.driver === 'file')
+        (await import('../state/sqlite/worker-client.ts')).prepareThread()
+      await (await import('./alone.ts')).serveAlone(configuration, args, demo)
+    } else await (await import('./primary.ts')).serveWithWorkers(configuration, count, args)
   } finally {
     demo?.release()
   }

@@ -44,12 +44,35 @@ interface StartedThread {
   readonly doubt: Doubt | undefined
 }
 
-/** Opens the file of a folder in a new thread. @throws CannotOpen; Error when the thread ends before its first answer */
-export async function startThread(init: WorkerInit, log: Log): Promise<StartedThread> {
-  const script = new URL(`./worker${extname(import.meta.url)}`, import.meta.url)
-  const worker = startAlone('ledger', script, init)
+const SCRIPT = new URL(`./worker${extname(import.meta.url)}`, import.meta.url)
+
+let prepared: WorkThread | undefined
+
+/** Starts the thread of the next ledger, so that it loads its script beside what this thread loads meanwhile. */
+export function prepareThread(): void {
+  const worker = startIdle('ledger')
   // Its client listens for the reason of its end; until there is one, the first message does.
   worker.on('error', () => {})
+  worker.on('exit', () => {
+    if (prepared === worker) prepared = undefined
+  })
+  prepared = worker
+}
+
+/** Starts a thread that waits for its work. The end of the process does not wait for it. */
+function startIdle(name: string): WorkThread {
+  const worker = startAlone(name, SCRIPT, undefined)
+  worker.unref()
+  return worker
+}
+
+/** Opens the file of a folder in a new thread. @throws CannotOpen; Error when the thread ends before its first answer */
+export async function startThread(init: WorkerInit, log: Log): Promise<StartedThread> {
+  if (prepared === undefined) prepareThread()
+  const worker = prepared!
+  prepared = undefined
+  worker.ref()
+  worker.send(init)
   const opened = await firstMessage(worker)
   if ('refused' in opened) {
     // Only the end of the thread closes everything it has opened.
@@ -566,12 +589,8 @@ async function run(job: FileJob, signal: AbortSignal): Promise<unknown> {
 
 /** Starts a thread beside that of the ledger. The end of the process does not wait for it. */
 function startJob(job: FileJob): WorkThread {
-  const worker = startAlone(
-    'ledger-reader',
-    new URL(`./worker${extname(import.meta.url)}`, import.meta.url),
-    job,
-  )
-  worker.unref()
+  const worker = startIdle('ledger-reader')
+  worker.send(job)
   return worker
 }
 

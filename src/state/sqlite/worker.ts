@@ -2,10 +2,11 @@
  * The threads of a ledger: one owns its file, and runs one batch after the other. Others read the file beside it, and end with their
  * work: to check its pages, to copy it, to add up its rows.
  */
+import { once } from 'node:events'
 import { closeSync, openSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { backup, DatabaseSync, type StatementSync } from 'node:sqlite'
-import { parentPort, workerData } from 'node:worker_threads'
+import { parentPort } from 'node:worker_threads'
 import { CannotOpen, CHECKPOINT_PAGES, codeOf, isDamage, isMisread, toCannotOpen } from './file.ts'
 import { paced } from '../ledger/maintenance.ts'
 import { type Audit, auditAll, History, openBeside } from './reader.ts'
@@ -70,7 +71,6 @@ export type HistoryAnswer =
   | { readonly error: string; readonly isDamage: boolean }
 
 const port = parentPort!
-const job = workerData as WorkerInit | FileJob
 
 function open({ path, from, expected }: WorkerInit): void {
   try {
@@ -240,7 +240,8 @@ async function answer(
   return auditAll(history, question.audit, pause)
 }
 
-// The last statement: classes above it exist then.
+// The last statements: classes above them exist then. Work is a message, because a thread starts before it is known.
+const [job] = (await once(port, 'message')) as [WorkerInit | FileJob]
 if ('path' in job) open(job)
 else if ('check' in job) port.postMessage(check(job.check, job.inode))
 else if ('copy' in job) await copy(job.copy, job.inode, job.to)
