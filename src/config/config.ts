@@ -111,8 +111,8 @@ const DATA_EXTENSIONS = ['.yaml', '.yml', '.json']
 /** Name of the models file that need not be named. */
 const MODELS = 'models'
 
-/** Files that Node.js has loaded itself. Its module cache would return the old content after a change. */
-const loadedByNode = new Set<string>()
+/** Files that Node.js has loaded itself, with their last change. Its module cache would return the old content after another one. */
+const loadedByNode = new Map<string, number>()
 
 /** The files of a configuration, read and not yet merged. */
 interface ReadFiles {
@@ -381,8 +381,11 @@ async function find(cwd: string, { file, builtIn }: LoadOptions): Promise<string
 async function read(file: string, label: string, env: Environment): Promise<unknown> {
   try {
     if (DATA_EXTENSIONS.includes(extname(file))) return await readData(file, label)
-    const tryNative = file === STARTER_FILE || !loadedByNode.has(file)
-    loadedByNode.add(file)
+    const { mtimeMs } = await stat(file)
+    // The configuration of the package reads nothing that may have changed while it stayed as it is.
+    const isSame = dirname(file) === dirname(STARTER_FILE) && loadedByNode.get(file) === mtimeMs
+    const tryNative = file === STARTER_FILE || isSame || !loadedByNode.has(file)
+    loadedByNode.set(file, mtimeMs)
     // Data needs none of it.
     const { loadConfig: readWithC12 } = await import('c12')
     const { config } = await readWithC12<Record<string, unknown>>({
