@@ -9,6 +9,7 @@ import { ask, keyIn, type Running } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { createTestGateway, hello } from '../_setup.ts'
 import { loadConfig } from '../../src/config/config.ts'
+import { seed } from '../../src/gateway/seed.ts'
 import { unbookedLine } from '../../src/state/ledger/unconfirmed.ts'
 import { openRedis } from '../../src/state/redis/engine.ts'
 import { OutboxFile } from '../../src/state/redis/outbox.ts'
@@ -66,6 +67,11 @@ describe('moving a ledger', () => {
       expect([code, out]).toEqual([1, ''])
     }
     expect(existsSync(join(here, 'refused.jsonl'))).toBe(false)
+    const refused = await call(here, 'keys', 'list', '--data', 'data', '--json')
+    expect(refused.code).toBe(1)
+    expect(JSON.parse(refused.err).error.message).toMatch(
+      /^Cannot open the state: A gateway runs here already: http:/,
+    )
     first.child.kill('SIGKILL')
     await first.ended
 
@@ -99,13 +105,18 @@ describe('moving a ledger', () => {
     const again = await call(there, 'ledger', 'import', file, '--json')
     expect(JSON.parse(again.out)).toEqual({ file, lines: count + 1, added: 0, ok: true })
 
-    const second = await serve(there)
-    expect(second.said()).not.toContain('sk-sluice-')
-    expect((await ask(second.url, secret, '/v1/credits')).text).toBe(credits)
-    const key = await ask(second.url, secret, '/v1/key')
+    await using second = await createTestGateway(
+      await loadConfig({ cwd: there, env: {} }),
+      undefined,
+      { withAccount: false },
+    )
+    const { url } = second
+    expect(await seed(second.gateway, { generate: true })).toEqual({ accounts: [], keys: [] })
+    expect((await ask(url, secret, '/v1/credits')).text).toBe(credits)
+    const key = await ask(url, secret, '/v1/key')
     expect(key.json.data.spend_usd).toBe(answer.json.usage.cost)
 
-    const at = ['--url', second.url]
+    const at = ['--url', url]
     const orphans = await call(there, 'ledger', 'orphans', ...at)
     const outbox = await call(there, 'ledger', 'outbox', ...at)
     const none = await call(there, 'ledger', 'orphans', '--account', 'local', '--json', ...at)
@@ -255,16 +266,8 @@ describe('commands on a data folder', () => {
     expect(JSON.parse(listed.out)).toMatchObject([{ id: 'acme', balance_usd: 5 }])
     expect(await call(cwd, 'ledger', 'verify', '--data', 'data')).toMatchObject({ code: 0 })
 
-    const gateway = await serve(cwd)
-    const answer = await ask(gateway.url, secret, '/v1/chat/completions', hello)
+    const answer = await ask(await cli.served({ cwd }), secret, '/v1/chat/completions', hello)
     expect(answer.status).toBe(200)
-    const refused = await call(cwd, 'keys', 'list', ...data)
-    expect(refused.code).toBe(1)
-    expect(JSON.parse(refused.err).error.message).toMatch(
-      /^Cannot open the state: A gateway runs here already: http:/,
-    )
-    gateway.child.kill('SIGTERM')
-    expect(await gateway.ended).toMatchObject({ code: 0 })
   })
 
   it('begin no ledger in a folder that has none', async () => {
