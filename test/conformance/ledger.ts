@@ -42,7 +42,7 @@ export interface ConformanceOptions {
 }
 
 /** Length of the random walk. `LEDGER_STEPS` changes it; `npm run torture` walks 100,000 steps. */
-const STEPS = Number(process.env.LEDGER_STEPS ?? 2500)
+const STEPS = Number(process.env.LEDGER_STEPS ?? 1000)
 
 const FREE_TIER = { rpm: 6, concurrency: 3 }
 const ROOMY: KeyLimits = { disabled: false, rpm: 1000, concurrency: 100 }
@@ -277,7 +277,7 @@ function rateExamples(example: Example): void {
       return answer
     }
     let refusals = 0
-    for (let burst = 0; burst < 70; burst++) {
+    for (let burst = 0; burst < 60; burst++) {
       await fixture.clock.advance((burst * 7919) % 2500)
       for (let i = 0; i < 190; i++) {
         const answer = await enter()

@@ -118,11 +118,7 @@ describe('the SQLite engine', () => {
     expect(rows.map(({ request }) => request)).toEqual([...ids.toReversed(), 'first'])
   })
 
-  it.each([
-    ['with a script on the command line', {}],
-    // `node --watch` sets it; every thread then reports its imports.
-    ['under a watcher', { WATCH_REPORT_DEPENDENCIES: '1' }],
-  ])('starts %s, and keeps no process alive that has nothing to write', async (_, env) => {
+  it('starts with a script on the command line and under a watcher, and keeps no process alive that has nothing to write', async () => {
     const path = await folder({})
     const module = join(import.meta.dirname, '../../../src/state/sqlite/engine.ts')
     const script = `
@@ -130,7 +126,8 @@ describe('the SQLite engine', () => {
       const { ledger } = await openSqlite({ path: ${JSON.stringify(path)}, log: console })
       await ledger.book({ kind: 'top-up', account: 'acct', amount: 5n, reference: 'x' })`
     const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
-      env: { ...process.env, ...env },
+      // `node --watch` sets it; every thread then reports its imports.
+      env: { ...process.env, WATCH_REPORT_DEPENDENCIES: '1' },
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     })
     onTestFinished(() => void child.kill('SIGKILL'))
@@ -236,7 +233,7 @@ describe('a folder that is opened again', () => {
       child.stderr.on('data', (text: Buffer) => (err += text))
       child.stdout.on('data', (text: Buffer) => {
         out += text
-        if (out.length > 40_000 * (run + 1)) child.kill('SIGKILL')
+        if (out.length > 15_000 * (run + 1)) child.kill('SIGKILL')
       })
       await once(child, 'close')
       expect(err).toBe('')
@@ -248,23 +245,26 @@ describe('a folder that is opened again', () => {
     }
     const { ledger, records } = await open(path)
     const found = new Map<string, string>()
+    const twice: string[] = []
     for (let n = 0; n < 5; n++) {
       let balance = 0n
       for (const { kind, request, cost } of await collect(ledger.usage(`acct${n}`))) {
         const name = kind === 'usage' ? `usage ${request}` : `top-up acct${n}/${request}`
-        expect(found.has(name)).toBe(false)
+        if (found.has(name)) twice.push(name)
         found.set(name, String(kind === 'usage' ? cost : -cost))
         balance -= cost
       }
       expect(await ledger.account(`acct${n}`)).toMatchObject({ balance, paid: true })
     }
     expect(promised.size).toBeGreaterThan(1000)
+    const isRecord = (name: string) => name.startsWith('record ')
+    const booked = [...promised].filter(([name]) => !isRecord(name))
+    expect(booked.map(([name]) => [name, found.get(name)])).toEqual(booked)
+    expect(twice).toEqual([])
     for (const [name, amount] of promised) {
-      if (!name.startsWith('record ')) expect([name, found.get(name)]).toEqual([name, amount])
-      else {
-        const record = await records.get<{ count: number }>(`count:${name.slice(7)}`)
-        expect(record!.count).toBeGreaterThanOrEqual(Number(amount))
-      }
+      if (!isRecord(name)) continue
+      const record = await records.get<{ count: number }>(`count:${name.slice(7)}`)
+      expect(record!.count).toBeGreaterThanOrEqual(Number(amount))
     }
     expect(await ledger.verify()).toEqual([])
     expect(integrityOf(path)).toBe('ok')
@@ -278,8 +278,8 @@ describe('verifying', () => {
       for (let i = 0; i < 60; i++) {
         const { request } = admit(ledger, `req_${writer}_${i}`, 3n)
         await ledger.settle(settlement(request, BigInt(i)))
-        // Forty in all, at other moments of each writer.
-        if (i % 30 === writer) expect(await ledger.verify()).toEqual([])
+        // Ten in all, each at another moment: each starts a thread.
+        if (i === 6 * writer) expect(await ledger.verify()).toEqual([])
       }
     }
     await Promise.all(Array.from({ length: 20 }, (_, writer) => settle(writer)))
