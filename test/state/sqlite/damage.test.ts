@@ -12,7 +12,7 @@ import { folder } from '../../_folder.ts'
 import { open, settlement } from './_engine.ts'
 import { SEED } from '../../_seed.ts'
 
-const ROUNDS = Number(process.env.DAMAGE_ROUNDS ?? 6)
+const ROUNDS = Number(process.env.DAMAGE_ROUNDS ?? 3)
 const ACCOUNTS = Array.from({ length: 5 }, (_, i) => `acct${i}`)
 const { signal } = new AbortController()
 

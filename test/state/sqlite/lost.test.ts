@@ -11,6 +11,7 @@ import {
   writeFile,
 } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
 import { LostState, Unavailable } from '../../../src/errors/errors.ts'
@@ -38,6 +39,8 @@ async function underLoad({ ledger }: Opened, damage: () => Promise<void>) {
   const loss = ledger.lost.finally(() => (now.lost = true))
   const settle = async (writer: number) => {
     for (let i = 0; !now.lost; i++) {
+      // Some calls come between two looks at the file; a busy loop would show no more.
+      await setTimeout(20)
       const { state, cost } = await ledger.settle(settlement(`req_${writer}_${i}`, BigInt(i + 1)))
       expect(state).toBe('charged')
       acknowledged.set(`req_${writer}_${i}`, cost)
@@ -150,7 +153,8 @@ describe('a ledger that is damaged while it is used', () => {
   ])('writes what is charged afterwards as lines to import: %s', async (_, damage) => {
     const path = await folder({})
     const first = await openPaid(path)
-    for (let i = 0; i < 300; i++) await first.ledger.settle(settlement(`first_${i}`, 1n))
+    const before = Array.from({ length: 300 }, (_, i) => settlement(`first_${i}`, 1n))
+    await Promise.all(before.map((call) => first.ledger.settle(call)))
     await first.ledger.close()
     const file = join(path, 'ledger.db')
     const copy = join(await folder({}), 'ledger.db')
@@ -200,7 +204,8 @@ describe('a ledger that is damaged while it is used', () => {
 
   it('is found by the check at the start, which ends the gateway', async () => {
     const { ledger, path } = await openPaid()
-    for (let i = 0; i < 300; i++) await ledger.settle(settlement(`req_${i}`, 1n))
+    const calls = Array.from({ length: 300 }, (_, i) => settlement(`req_${i}`, 1n))
+    await Promise.all(calls.map((call) => ledger.settle(call)))
     await ledger.close()
     const db = new DatabaseSync(join(path, 'ledger.db'))
     const { rootpage } = db
