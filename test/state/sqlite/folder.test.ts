@@ -14,7 +14,8 @@ const DAY_MS = 86_400_000
 /** A folder whose gateway has ended, with one account and this many settlements. */
 async function used(settlements = 1): Promise<{ path: string; file: string }> {
   const { ledger, path } = await openPaid()
-  for (let i = 0; i < settlements; i++) await ledger.settle(settlement(`req_${i}`, 40n))
+  const calls = Array.from({ length: settlements }, (_, i) => settlement(`req_${i}`, 40n))
+  await Promise.all(calls.map((call) => ledger.settle(call)))
   await ledger.close()
   return { path, file: join(path, 'ledger.db') }
 }
@@ -64,7 +65,7 @@ describe('a ledger that is gone', () => {
     await rm(file)
     const cwd = await folder({ 'gateway.config.yaml': `state: { path: ${path} }\n`, 'x.jsonl': '' })
     for (const args of [['serve'], ['ledger', 'import', 'x.jsonl']]) {
-      const { code, err } = await cli.run(args, { cwd })
+      const { code, err } = await cli.call(args, { cwd })
       expect(err).toContain(`${file} is missing; this folder's ledger`)
       expect(code).toBe(1)
     }
@@ -189,7 +190,7 @@ describe('ledger new', () => {
       expect(err).toContain(`add --discard ${identity}.`)
       expect(code).toBe(1)
     }
-    const { code, out } = await cli.run(['ledger', 'new', '--data', path, '--discard', identity])
+    const { code, out } = await run('--discard', identity)
     const [, fresh, kept] = /has the new ledger (\S+)\. The former one is (\S+)\.\n$/.exec(out)!
     expect([code, identity]).not.toContain(fresh)
     expect(code).toBe(0)
