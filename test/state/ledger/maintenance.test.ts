@@ -89,7 +89,8 @@ describe('folding a ledger', () => {
     const settle = async () => {
       for (let i = 0; i < 10; i++) {
         await ledger.settle({ ...settlement(`new_${i}`, 5n, '20260519'), usage })
-        expect(await ledger.verify()).toEqual([])
+        // Each comparison starts a thread.
+        if (i % 3 === 0) expect(await ledger.verify()).toEqual([])
       }
     }
     const [folded] = await Promise.all([ledger.fold(new Date(now)), settle()])
@@ -254,12 +255,13 @@ describe('the maintenance of a ledger', () => {
   })
 
   it('updates the statistics of the database', async () => {
-    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
-    onTestFinished(() => void vi.useRealTimers())
+    const timers = vi.spyOn(globalThis, 'setInterval')
+    onTestFinished(() => void timers.mockRestore())
     const { ledger, logged, path } = await openPaid()
+    const [daily] = timers.mock.calls.find(([, ms]) => ms === DAY_MS)!
     const requests = Array.from({ length: 500 }, (_, i) => settlement(`req_${i}`, 1n))
     await Promise.all(requests.map((one) => ledger.settle(one)))
-    vi.advanceTimersByTime(7 * DAY_MS)
+    for (let day = 0; day < 7; day++) daily()
     // Reads are answered in their order.
     expect(await ledger.verify()).toEqual([])
     using db = new DatabaseSync(join(path, 'ledger.db'))
