@@ -1,5 +1,5 @@
 /** `models import`, `models lint` and `models price`, as an operator calls them. */
-import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { readdir, readFile, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
@@ -7,7 +7,7 @@ import { call } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { litellmList, modelsDevList, openrouterList } from './_lists.ts'
 
-const COUNT = 1000
+const COUNT = 200
 const A = 'openai/model-0'
 /** A price list without what tells when and of what it was made. */
 const undated = (text: string) =>
@@ -276,11 +276,6 @@ describe('a list that cannot be read', () => {
       'is none of these price lists: genai-prices, litellm, models.dev, openrouter, list',
     ],
     [
-      'of 100 MB',
-      ' '.repeat(100 * 1024 * 1024),
-      'is too large for a list of prices: it has 100 MiB',
-    ],
-    [
       'our own with a mistake',
       '{"format":1,"generated_at":"","sources":[],"models":{"a/b":{"pricing":{"prompt":1},"source":"x","checked_at":"2026-01-01T00:00Z"}}}',
       'expected a decimal string',
@@ -290,6 +285,15 @@ describe('a list that cannot be read', () => {
     const { code, err, out } = await run('--write')
     expect([code, out]).toEqual([1, ''])
     expect(err).toContain(message)
+    expect(await readdir(cwd)).toEqual(['list.json'])
+  })
+
+  it('of 100 MB: one sentence, before it is read', async () => {
+    const { cwd, run } = await place('')
+    await truncate(join(cwd, 'list.json'), 100 * 1024 * 1024)
+    const { code, err, out } = await run('--write')
+    expect([code, out]).toEqual([1, ''])
+    expect(err).toContain('is too large for a list of prices: it has 100 MiB')
     expect(await readdir(cwd)).toEqual(['list.json'])
   })
 
