@@ -47,6 +47,7 @@ import {
   all,
   countersOf,
   prepareHistory,
+  statementsOf,
   storedSums,
   toLimits,
   toRowItem,
@@ -178,18 +179,18 @@ function toRow({ seq, kind, request, key, day, at, cost, body, actor }: RowColum
 const ROW = 'SELECT seq, kind, request, key, day, at, cost, body, actor FROM usage'
 
 function prepare(db: DatabaseSync) {
-  return {
-    base: db.prepare('SELECT base, n, chain FROM account WHERE id = ?'),
-    identity: db.prepare('SELECT id FROM identity'),
-    owners: db.prepare(OWNERS),
-    newest: db.prepare('SELECT max(seq) AS seq FROM usage WHERE account = ?'),
-    balance: db.prepare('SELECT usd, pico FROM account WHERE id = ?'),
-    lifetime: db.prepare(`SELECT key, usd, pico FROM spend
-       WHERE account = ? AND window = 'lifetime' AND key NOT LIKE '@%'`),
-    rows: db.prepare(`${ROW} WHERE account = ? AND seq >= ? ORDER BY seq LIMIT ?`),
-    charge: db.prepare(`${ROW} WHERE request = ? AND kind = 'usage' AND account = ?`),
-    totals: db.prepare('SELECT key, team, day, requests, usd, pico FROM total WHERE account = ?'),
-  }
+  return statementsOf(db, {
+    base: 'SELECT base, n, chain FROM account WHERE id = ?',
+    identity: 'SELECT id FROM identity',
+    owners: OWNERS,
+    newest: 'SELECT max(seq) AS seq FROM usage WHERE account = ?',
+    balance: 'SELECT usd, pico FROM account WHERE id = ?',
+    lifetime: `SELECT key, usd, pico FROM spend
+       WHERE account = ? AND window = 'lifetime' AND key NOT LIKE '@%'`,
+    rows: `${ROW} WHERE account = ? AND seq >= ? ORDER BY seq LIMIT ?`,
+    charge: `${ROW} WHERE request = ? AND kind = 'usage' AND account = ?`,
+    totals: 'SELECT key, team, day, requests, usd, pico FROM total WHERE account = ?',
+  })
 }
 
 // Reads whole histories, in steps of a few milliseconds: adds rows up, and finds those that can be folded.

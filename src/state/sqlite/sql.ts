@@ -31,6 +31,23 @@ export const OWNERS = `
 
 export type Sql = ReturnType<typeof prepare>
 
+/** Statements of a database, each prepared when it is first used: a start needs few of them, and all take 2 ms. */
+export function statementsOf<Name extends string>(
+  db: DatabaseSync,
+  texts: Readonly<Record<Name, string>>,
+): Readonly<Record<Name, StatementSync>> {
+  const statements = {} as Record<Name, StatementSync>
+  for (const [name, text] of Object.entries<string>(texts)) {
+    const prepared = () => {
+      const value = db.prepare(text)
+      Object.defineProperty(statements, name, { value })
+      return value
+    }
+    Object.defineProperty(statements, name, { get: prepared, configurable: true })
+  }
+  return statements
+}
+
 export interface UsageColumns {
   readonly account: string
   readonly kind: LedgerRow['kind']
@@ -354,204 +371,142 @@ function added(prefix = ''): string {
   return `${usd} = ${usd} + excluded.${usd} + (${sum}) / ${PER_USD}, ${pico} = (${sum}) % ${PER_USD}`
 }
 
-function sumStatements(db: DatabaseSync) {
-  return {
-    sumsOf: db.prepare('SELECT usd, pico, paid_in_usd, paid_in_pico FROM account WHERE id = ?'),
-    spendOf: db.prepare('SELECT key, window, usd, pico FROM spend WHERE account = ?'),
-    counters: db.prepare('SELECT owner, id, window, usd, pico FROM counter WHERE account = ?'),
-  }
+const SUMS = {
+  sumsOf: 'SELECT usd, pico, paid_in_usd, paid_in_pico FROM account WHERE id = ?',
+  spendOf: 'SELECT key, window, usd, pico FROM spend WHERE account = ?',
+  counters: 'SELECT owner, id, window, usd, pico FROM counter WHERE account = ?',
 }
 
-/** The prepared statements of a {@link History}. */
+/** The statements of a {@link History}. */
 export function prepareHistory(db: DatabaseSync) {
-  return {
-    ...sumStatements(db),
-    owners: db.prepare(OWNERS),
-    base: db.prepare('SELECT base, n, chain FROM account WHERE id = ?'),
-    account: db.prepare('SELECT min(account) AS id FROM usage WHERE account >= ?'),
-    following: db.prepare('SELECT min(account) AS id FROM usage WHERE account > ?'),
-    since: db.prepare('SELECT * FROM usage WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?'),
+  return statementsOf(db, {
+    ...SUMS,
+    owners: OWNERS,
+    base: 'SELECT base, n, chain FROM account WHERE id = ?',
+    account: 'SELECT min(account) AS id FROM usage WHERE account >= ?',
+    following: 'SELECT min(account) AS id FROM usage WHERE account > ?',
+    since: 'SELECT * FROM usage WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?',
     // There are two parts, because intermediate sums may exceed 64 bits.
-    sums: db.prepare(
-      `SELECT kind, key, team, day, sum(cost / 1000000000) AS billions, sum(cost % 1000000000) AS rest,
+    sums: `SELECT kind, key, team, day, sum(cost / 1000000000) AS billions, sum(cost % 1000000000) AS rest,
          count(*) AS count, max(seq) AS seq
        FROM (
          SELECT kind, key, team, day, cost, seq FROM usage
          WHERE account = ? AND seq > ? ORDER BY seq LIMIT ?
        ) GROUP BY kind, key, team, day`,
-    ),
-    totalsOf: db.prepare('SELECT key, team, day, usd, pico FROM total WHERE account = ?'),
-    countedRows: db.prepare(
-      `SELECT seq, key, team, cost, body FROM usage
+    totalsOf: 'SELECT key, team, day, usd, pico FROM total WHERE account = ?',
+    countedRows: `SELECT seq, key, team, cost, body FROM usage
        WHERE account = ? AND seq > ? AND kind = 'usage' AND body LIKE '%"counted":"%'`,
-    ),
-    lastTotal: db.prepare("SELECT ifnull(max(day), '') AS day FROM total WHERE account = ?"),
-  }
+    lastTotal: "SELECT ifnull(max(day), '') AS day FROM total WHERE account = ?",
+  })
 }
 
-/** The prepared statements of a store. Longer than other functions, because it is a list. */
+/** The statements of a store. Longer than other functions, because it is a list. */
 export function prepare(db: DatabaseSync) {
-  return {
-    numbers: new RowNumbers(db),
-    mark: db.prepare('SAVEPOINT one'),
-    unmark: db.prepare('RELEASE one'),
-    undo: db.prepare('ROLLBACK TO one'),
+  const statements = statementsOf(db, {
+    mark: 'SAVEPOINT one',
+    unmark: 'RELEASE one',
+    undo: 'ROLLBACK TO one',
 
-    insert: db.prepare(
-      `INSERT INTO usage (seq, kind, request, account, key, cost, day, at, body, actor, team)
+    insert: `INSERT INTO usage (seq, kind, request, account, key, cost, day, at, body, actor, team)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (request, kind, account) DO NOTHING`,
-    ),
-    newest: db.prepare('SELECT ifnull(max(seq), 0) AS seq FROM usage WHERE account = ?'),
-    booked: db.prepare('SELECT cost FROM usage WHERE request = ? AND kind = ? AND account = ?'),
-    addBalance: db.prepare(
-      `INSERT INTO account (id, usd, pico, paid) VALUES (?, ?, ?, 0) ON CONFLICT (id)
+    newest: 'SELECT ifnull(max(seq), 0) AS seq FROM usage WHERE account = ?',
+    booked: 'SELECT cost FROM usage WHERE request = ? AND kind = ? AND account = ?',
+    addBalance: `INSERT INTO account (id, usd, pico, paid) VALUES (?, ?, ?, 0) ON CONFLICT (id)
        DO UPDATE SET ${added()}`,
-    ),
-    credit: db.prepare(
-      `INSERT INTO account (id, usd, pico, paid, paid_in_usd, paid_in_pico) VALUES (?1, ?2, ?3, 1, ?2, ?3)
+    credit: `INSERT INTO account (id, usd, pico, paid, paid_in_usd, paid_in_pico) VALUES (?1, ?2, ?3, 1, ?2, ?3)
        ON CONFLICT (id) DO UPDATE SET ${added()}, paid = 1, ${added('paid_in_')}`,
-    ),
-    creditOf: db.prepare(
-      `SELECT account.usd, account.pico, blocks, spend.usd AS spent_usd, spend.pico AS spent_pico
+    creditOf: `SELECT account.usd, account.pico, blocks, spend.usd AS spent_usd, spend.pico AS spent_pico
        FROM account LEFT JOIN spend ON account = id AND key = '${ACCOUNT}' AND window = 'lifetime'
        WHERE id = ?`,
-    ),
-    setBlocks: db.prepare('UPDATE account SET blocks = ?2 WHERE id = ?1'),
-    addSpend: db.prepare(
-      `INSERT INTO spend (account, key, window, usd, pico) VALUES
+    setBlocks: 'UPDATE account SET blocks = ?2 WHERE id = ?1',
+    addSpend: `INSERT INTO spend (account, key, window, usd, pico) VALUES
          (?1, ?2, ?4, ?7, ?8), (?1, ?2, ?5, ?7, ?8), (?1, ?2, ?6, ?7, ?8),
          (?1, ?3, ?4, ?7, ?8), (?1, ?3, ?5, ?7, ?8), (?1, ?3, ?6, ?7, ?8)
        ON CONFLICT (account, key, window) DO UPDATE SET ${added()}`,
-    ),
-    addTeamSpend: db.prepare(
-      `INSERT INTO spend (account, key, window, usd, pico) VALUES
+    addTeamSpend: `INSERT INTO spend (account, key, window, usd, pico) VALUES
          (?1, ?2, ?3, ?6, ?7), (?1, ?2, ?4, ?6, ?7), (?1, ?2, ?5, ?6, ?7)
        ON CONFLICT (account, key, window) DO UPDATE SET ${added()}`,
-    ),
-    addCounter: db.prepare(
-      `INSERT INTO counter (account, owner, id, window, usd, pico) SELECT ?1, ?2, ?3, ?4, ?5, ?6
+    addCounter: `INSERT INTO counter (account, owner, id, window, usd, pico) SELECT ?1, ?2, ?3, ?4, ?5, ?6
        WHERE (?2 = '${TIER}' OR EXISTS (
          SELECT 1 FROM counter WHERE account = ?1 AND owner = ?2 AND id = ?3 AND window = '${SINCE}'
        )) AND NOT EXISTS (
          SELECT 1 FROM counter WHERE account = ?1 AND owner = ?2 AND id = ?3 AND window > ?4
        ) ON CONFLICT (account, owner, id, window) DO UPDATE SET ${added()}`,
-    ),
-    dropEarlier: db.prepare(
-      `DELETE FROM counter WHERE account = ? AND owner = ? AND id = ? AND window < ?
+    dropEarlier: `DELETE FROM counter WHERE account = ? AND owner = ? AND id = ? AND window < ?
          AND window <> '${SINCE}'`,
-    ),
-    beginCounter: db.prepare(
+    beginCounter:
       'INSERT OR REPLACE INTO counter (account, owner, id, window, usd, pico) VALUES (?, ?, ?, ?, ?, 0)',
-    ),
-    afterNewest: db.prepare(
-      'SELECT seq FROM usage WHERE account = ? ORDER BY seq DESC LIMIT 1 OFFSET ?',
-    ),
-    dropCounters: db.prepare(
-      `DELETE FROM counter WHERE account = ?1 AND owner = ?2
+    afterNewest: 'SELECT seq FROM usage WHERE account = ? ORDER BY seq DESC LIMIT 1 OFFSET ?',
+    dropCounters: `DELETE FROM counter WHERE account = ?1 AND owner = ?2
          AND id NOT IN (SELECT value FROM json_each(?3))`,
-    ),
-    dropResets: db.prepare(
-      // One that is forgotten stays as a reference, at no time.
+    dropResets: // One that is forgotten stays as a reference, at no time.
       `UPDATE reset SET at = 0 WHERE account = ?1 AND owner = ?2
          AND id NOT IN (SELECT value FROM json_each(?3))`,
-    ),
-    resets: db.prepare(
-      'SELECT owner, id, window, usd, pico FROM reset WHERE account = ? AND at > 0',
-    ),
-    addReset: db.prepare(
-      `INSERT INTO reset (account, reference, owner, id, window, usd, pico, at, reason)
+    resets: 'SELECT owner, id, window, usd, pico FROM reset WHERE account = ? AND at > 0',
+    addReset: `INSERT INTO reset (account, reference, owner, id, window, usd, pico, at, reason)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (account, reference) DO NOTHING`,
-    ),
-    reset: db.prepare(
-      'SELECT owner, id, window, usd, pico FROM reset WHERE account = ? AND reference = ?',
-    ),
-    list: db.prepare('SELECT list, revision FROM limits WHERE account = ? AND key = ?'),
-    setLimits: db.prepare(
-      `INSERT INTO limits (account, key, disabled, expires_at, rpm, concurrency, list, revision)
+    reset: 'SELECT owner, id, window, usd, pico FROM reset WHERE account = ? AND reference = ?',
+    list: 'SELECT list, revision FROM limits WHERE account = ? AND key = ?',
+    setLimits: `INSERT INTO limits (account, key, disabled, expires_at, rpm, concurrency, list, revision)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (account, key)
        DO UPDATE SET disabled = excluded.disabled, expires_at = excluded.expires_at,
          rpm = excluded.rpm, concurrency = excluded.concurrency,
          list = excluded.list, revision = excluded.revision
        WHERE excluded.revision >= revision`,
-    ),
 
-    rows: db.prepare(
-      `SELECT seq, kind, request, key, at, cost, body, actor FROM usage
+    rows: `SELECT seq, kind, request, key, at, cost, body, actor FROM usage
        WHERE account = ? AND seq < ? ORDER BY seq DESC LIMIT ?`,
-    ),
-    owners: db.prepare(OWNERS),
-    isEmpty: db.prepare(`SELECT 1 WHERE NOT EXISTS (${OWNERS})`),
-    orphans: db.prepare(
-      `SELECT account, seq, kind, request, key, at, cost, body, actor FROM usage
+    owners: OWNERS,
+    isEmpty: `SELECT 1 WHERE NOT EXISTS (${OWNERS})`,
+    orphans: `SELECT account, seq, kind, request, key, at, cost, body, actor FROM usage
        WHERE kind = 'orphan' AND seq < ?1 AND (?2 IS NULL OR account = ?2) AND NOT EXISTS (
          SELECT 1 FROM usage AS late
          WHERE late.request = usage.request AND late.kind = 'usage' AND late.account = usage.account
        )
        ORDER BY seq DESC LIMIT ?3`,
-    ),
-    ...sumStatements(db),
-    dropSpend: db.prepare(
-      `DELETE FROM spend WHERE (account, key, window) IN (
+    ...SUMS,
+    dropSpend: `DELETE FROM spend WHERE (account, key, window) IN (
          SELECT account, key, window FROM spend
          WHERE window < ?1 AND length(window) = 8 OR window < ?2 AND length(window) = 6 LIMIT ?3)`,
-    ),
-    base: db.prepare('SELECT base, n, chain FROM account WHERE id = ?'),
+    base: 'SELECT base, n, chain FROM account WHERE id = ?',
 
-    setPaid: db.prepare(
-      `INSERT INTO account (id, usd, pico, paid) VALUES (?, 0, 0, 1)
+    setPaid: `INSERT INTO account (id, usd, pico, paid) VALUES (?, 0, 0, 1)
        ON CONFLICT (id) DO UPDATE SET paid = 1 WHERE paid = 0`,
-    ),
-    row: db.prepare('SELECT * FROM usage WHERE request = ? AND kind = ? AND account = ?'),
-    total: db.prepare('SELECT * FROM total WHERE account = ? AND day = ? AND key = ? AND team = ?'),
-    anyTotal: db.prepare('SELECT 1 FROM total WHERE account = ? AND day = ? AND key = ?'),
-    spentOn: db.prepare('SELECT usd, pico FROM spend WHERE account = ? AND key = ? AND window = ?'),
-    revision: db.prepare('SELECT revision FROM limits WHERE account = ? AND key = ?'),
-    addTotal: db.prepare(
-      `INSERT INTO total (account, day, key, team, requests, usd, pico)
+    row: 'SELECT * FROM usage WHERE request = ? AND kind = ? AND account = ?',
+    total: 'SELECT * FROM total WHERE account = ? AND day = ? AND key = ? AND team = ?',
+    anyTotal: 'SELECT 1 FROM total WHERE account = ? AND day = ? AND key = ?',
+    spentOn: 'SELECT usd, pico FROM spend WHERE account = ? AND key = ? AND window = ?',
+    revision: 'SELECT revision FROM limits WHERE account = ? AND key = ?',
+    addTotal: `INSERT INTO total (account, day, key, team, requests, usd, pico)
        VALUES (?, ?, ?, ?, ?, ?, ?)`,
-    ),
     // Usage rows of an account between two numbers become totals, and go with the orphans among them; bookings stay.
-    moveBase: db.prepare(
-      `INSERT INTO account (id, usd, pico, paid, base, n, chain) SELECT ?1, 0, 0, 0, ?3, ?4, ?5
+    moveBase: `INSERT INTO account (id, usd, pico, paid, base, n, chain) SELECT ?1, 0, 0, 0, ?3, ?4, ?5
        WHERE ?2 = 0 OR EXISTS (SELECT 1 FROM account WHERE id = ?1)
        ON CONFLICT (id) DO UPDATE SET base = ?3, n = ?4, chain = ?5 WHERE base = ?2`,
-    ),
-    addFolded: db.prepare(
-      `INSERT INTO total (account, day, key, team, requests, usd, pico)
+    addFolded: `INSERT INTO total (account, day, key, team, requests, usd, pico)
        SELECT account, day, key, ifnull(team, ''), count(*),
          sum(cost / ${PER_USD}) + sum(cost % ${PER_USD}) / ${PER_USD}, sum(cost % ${PER_USD}) % ${PER_USD}
        FROM usage WHERE account = ? AND seq > ? AND seq <= ? AND +kind = 'usage'
        GROUP BY account, day, key, ifnull(team, '') ON CONFLICT (account, day, key, team)
        DO UPDATE SET requests = requests + excluded.requests, ${added()}`,
-    ),
-    removeFolded: db.prepare(
-      `DELETE FROM usage WHERE account = ? AND seq > ? AND seq <= ? AND +kind IN ('usage', 'orphan')`,
-    ),
-    noteFold: db.prepare(
+    removeFolded: `DELETE FROM usage WHERE account = ? AND seq > ? AND seq <= ? AND +kind IN ('usage', 'orphan')`,
+    noteFold:
       'UPDATE identity SET folded_to = max(folded_to, (SELECT ifnull(max(seq), 0) FROM usage))',
-    ),
 
-    addChange: db.prepare(
-      `INSERT INTO audit (at, actor, actor_id, session, address, action, object, members)
+    addChange: `INSERT INTO audit (at, actor, actor_id, session, address, action, object, members)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-    ),
-    changes: db.prepare(
-      `SELECT seq, at, actor, actor_id, session, address, action, object, members FROM audit
+    changes: `SELECT seq, at, actor, actor_id, session, address, action, object, members FROM audit
        WHERE seq < ?1 AND (?2 IS NULL OR actor = ?2 OR actor_id = ?2) AND (?3 IS NULL OR action = ?3)
          AND (?4 IS NULL OR object = ?4) AND (?5 IS NULL OR at >= ?5) AND (?6 IS NULL OR at < ?6)
          AND (?7 IS NULL OR session = ?7)
        ORDER BY seq DESC LIMIT ?8`,
-    ),
 
-    putRecord: db.prepare(
-      `INSERT INTO record (k, v, expires) VALUES (?, ?, ?)
+    putRecord: `INSERT INTO record (k, v, expires) VALUES (?, ?, ?)
        ON CONFLICT (k) DO UPDATE SET v = excluded.v, expires = excluded.expires`,
-    ),
-    expireRecords: db.prepare('DELETE FROM record WHERE expires <= ?'),
-    removeRecord: db.prepare('DELETE FROM record WHERE k = ?'),
-    record: db.prepare('SELECT v FROM record WHERE k = ? AND (expires IS NULL OR expires > ?)'),
-    recordKeys: db.prepare(
-      'SELECT k FROM record WHERE k >= ? AND k < ? AND (expires IS NULL OR expires > ?)',
-    ),
-  }
+    expireRecords: 'DELETE FROM record WHERE expires <= ?',
+    removeRecord: 'DELETE FROM record WHERE k = ?',
+    record: 'SELECT v FROM record WHERE k = ? AND (expires IS NULL OR expires > ?)',
+    recordKeys: 'SELECT k FROM record WHERE k >= ? AND k < ? AND (expires IS NULL OR expires > ?)',
+  })
+  return Object.assign(statements, { numbers: new RowNumbers(db) })
 }
