@@ -8,9 +8,10 @@ import { isAllowed } from '../../src/models/allowlist.ts'
 import { buildCatalog } from '../../src/models/catalog.ts'
 import { isWildcard, modelsSchema, type ModelEntry } from '../../src/models/entry.ts'
 import { pick, randomOf, type Random } from '../torture/_random.ts'
+import { runs } from '../_runs.ts'
 import { answeredBy, type SourceKey, type SourceProxy } from './_source.ts'
 
-const CALLS = 10_000
+const CALLS = runs(3000)
 const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 const NOW = Date.UTC(2026, 10, 28)
 const DAY = 24 * 3600 * 1000

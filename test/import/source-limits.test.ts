@@ -7,9 +7,10 @@ import { simpleForm, type LimitsChange } from '../../src/server/admin/resources/
 import { ACCOUNT, teamKey, type KeyLimits } from '../../src/state/ledger/ledger.ts'
 import { openInMemory } from '../state/sqlite/_engine.ts'
 import { holdOf } from '../state/_hold.ts'
+import { runs } from '../_runs.ts'
 import { pick, randomOf, type Random } from '../torture/_random.ts'
 
-const CALLS = 10_000
+const CALLS = runs(3000)
 const CALLS_OF_ONE = 250
 const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 const SECOND = 1000

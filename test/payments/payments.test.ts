@@ -318,7 +318,7 @@ describe('a refund or a dispute', () => {
           expect(await usd()).toBe(formatPico(expected))
         },
       ),
-      { numRuns: runs(30) },
+      { numRuns: runs(10) },
     )
   })
 })

@@ -7,6 +7,7 @@ import { priceUsage, type UsageLine } from '../../src/money/money.ts'
 import { compilePrices, PRICE_NAMES, PRICE_PER_PICO, formatPrice } from '../../src/money/prices.ts'
 import { call } from '../_cli.ts'
 import { folder } from '../_folder.ts'
+import { runs } from '../_runs.ts'
 import { createTestGateway, send } from '../_setup.ts'
 import { json, startUpstream } from '../upstream.ts'
 import { SEED } from '../_seed.ts'
@@ -53,7 +54,7 @@ it(`explains any cost: sum and rounding less what was waived or cut (seed ${SEED
         expect(BigInt(quantity) * price).toBe(amount)
       }
     }),
-    { numRuns: 2000, seed: SEED },
+    { numRuns: runs(600), seed: SEED },
   )
 })
 

@@ -1,8 +1,8 @@
 /**
- * `node test/torture/laws.ts [--steps 100000] [--requests 10000] [--cuts 10000] [--calls 1000] [--times 10]`: longer runs of tests that
+ * `node test/torture/laws.ts [--steps 100000] [--requests 10000] [--cuts 10000] [--calls 1000] [--times 30]`: longer runs of tests that
  * `npm test` runs briefly. Every ledger engine takes a random walk beside the model of its rules, a gateway answers requests
  * of every kind whose costs have to add up, guarded answers are cut in random places, and a thousand calls are answered
- * while deployments fail. Other random tests run ten times as often.
+ * while deployments fail. Other random tests run thirty times as often.
  */
 import { spawnSync } from 'node:child_process'
 import { parseArgs } from 'node:util'
@@ -13,7 +13,7 @@ const { values } = parseArgs({
     requests: { type: 'string', default: '10000' },
     cuts: { type: 'string', default: '10000' },
     calls: { type: 'string', default: '1000' },
-    times: { type: 'string', default: '10' },
+    times: { type: 'string', default: '30' },
   },
 })
 const runs: readonly (readonly string[])[] = [
@@ -54,6 +54,12 @@ const runs: readonly (readonly string[])[] = [
     'test/state/ledger/outcomes.test.ts',
     'test/state/ledger/verified.test.ts',
     'test/state/ledger/windows.test.ts',
+    'test/state/sqlite/damage.test.ts',
+    'test/import/no-wider.test.ts',
+    'test/import/source-limits.test.ts',
+    'test/observe/usage/chain.test.ts',
+    'test/payments/payments.test.ts',
+    'test/selling/bills.test.ts',
     'test/stream',
   ],
 ]

@@ -4,10 +4,10 @@ import { folder } from '../../_folder.ts'
 import { runs } from '../../_runs.ts'
 
 archiveConformance('memory', (clock) => openInMemory({ now: () => clock.now() }).ledger, {
-  runs: runs(30),
+  runs: runs(10),
 })
 archiveConformance(
   'sqlite',
   async (clock) => (await open(await folder({}), () => clock.now())).ledger,
-  { runs: runs(5) },
+  { runs: runs(2) },
 )

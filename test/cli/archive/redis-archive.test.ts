@@ -30,7 +30,7 @@ archiveConformance(
     await client.set('now', clock.now())
     return (await open(`${server.url}/${number}`, { clock: STORED_CLOCK })).ledger
   },
-  { runs: runs(6), clock: emptied },
+  { runs: runs(2), clock: emptied },
 )
 
 /** A clock in every database that is used from now on. */

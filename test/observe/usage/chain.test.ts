@@ -8,6 +8,7 @@ import { beginChain, chained, rootOf, type NotedPoint } from '../../../src/state
 import type { ChainPoint, Ledger, LedgerItem } from '../../../src/state/ledger/ledger.ts'
 import { Seals } from '../../../src/observe/usage/seals.ts'
 import { folder } from '../../_folder.ts'
+import { runs } from '../../_runs.ts'
 import { hasRedis } from '../../state/redis/_redis.ts'
 import * as redis from '../../state/redis/_engine.ts'
 import { NOON, open, openInMemory, USAGE } from '../../state/sqlite/_engine.ts'
@@ -202,7 +203,7 @@ describe('the chain of an account', () => {
           expect(plain(chainsOf(await ofRun(target)))).toEqual(expected)
         }
       }),
-      { numRuns: Number(process.env.CHAIN_RUNS ?? 40) },
+      { numRuns: runs(15) },
     )
   })
 

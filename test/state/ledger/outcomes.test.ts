@@ -339,16 +339,16 @@ async function redisScene(): Promise<Scene> {
 describe('every settlement is booked, waived or written to the log, once', () => {
   it('with the driver memory', async () => {
     const pass = fakeTime()
-    await walks(() => memoryScene(pass), runs(100), 80)
+    await walks(() => memoryScene(pass), runs(30), 80)
   })
 
   it('with the driver file', async () => {
     const pass = fakeTime()
     const threads = watchThreads()
-    await walks(() => fileScene(pass, threads), runs(5), 40)
+    await walks(() => fileScene(pass, threads), runs(2), 40)
   })
 
   it.skipIf(!redis.installed)('with the driver redis', async () => {
-    await walks(redisScene, runs(4), 40)
+    await walks(redisScene, runs(2), 40)
   })
 })

@@ -1,6 +1,4 @@
-/**
- * Random bytes of a ledger's file are flipped while no gateway runs. `DAMAGE_ROUNDS` sets how often.
- */
+/** Random bytes of a ledger's file are flipped while no gateway runs. */
 import { statSync } from 'node:fs'
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -9,10 +7,11 @@ import { describe, expect, it } from 'vitest'
 import { ConfigError } from '../../../src/errors/errors.ts'
 import { checkPages } from '../../../src/state/sqlite/worker-client.ts'
 import { folder } from '../../_folder.ts'
+import { runs } from '../../_runs.ts'
 import { open, settlement } from './_engine.ts'
 import { SEED } from '../../_seed.ts'
 
-const ROUNDS = Number(process.env.DAMAGE_ROUNDS ?? 3)
+const ROUNDS = runs(3)
 const ACCOUNTS = Array.from({ length: 5 }, (_, i) => `acct${i}`)
 const { signal } = new AbortController()
 
@@ -96,6 +95,6 @@ describe.each([1, 16, 256])('%i flipped bytes', (count) => {
       expect([SEED, round, wrong && !alarm]).toEqual([SEED, round, false])
       await ledger.close().catch(() => {})
     }
-    if (process.env.DAMAGE_ROUNDS) process.stdout.write(`${count}: ${JSON.stringify(seen)}\n`)
+    if (process.env.RUNS_TIMES) process.stdout.write(`${count}: ${JSON.stringify(seen)}\n`)
   })
 })
