@@ -8,9 +8,12 @@ import { delimiter, dirname, resolve } from 'node:path'
 import type { Readable } from 'node:stream'
 import { expect, onTestFinished, vi } from 'vitest'
 import { main } from '../src/cli/main.ts'
+import { keepUpToDate } from '../src/cli/reload.ts'
 import { loadConfig } from '../src/config/config.ts'
+import { withChangesLogged } from '../src/gateway/changes.ts'
+import { seed } from '../src/gateway/seed.ts'
 import { folder } from './_folder.ts'
-import { createTestGateway, send } from './_setup.ts'
+import { createTestGateway, send, type TestGateway } from './_setup.ts'
 
 const CLI = resolve(import.meta.dirname, '../src/cli.ts')
 
@@ -91,11 +94,36 @@ function watched(child: ChildProcessByStdio<null, Readable, Readable>): Running 
  * What `serve` serves in this folder, within this process: its configuration and its state. It is closed with the test. No line
  * of its calls comes between those of a command that is called meanwhile.
  */
-export async function served({ cwd, env = {} }: Where & { readonly cwd: string }): Promise<string> {
-  const config = await loadConfig({ cwd, env: { ...env, SLUICEGATE__LOG__ACCESS: 'false' } })
-  const gateway = await createTestGateway(config, undefined, { withAccount: false })
+export async function served(where: Where & { readonly cwd: string }): Promise<string> {
+  return (await gatewayIn(optionsOf(where))).url
+}
+
+/** The same, which follows changes of its files. @returns where it answers, and what it has logged */
+export async function upToDate(
+  where: Where & { readonly cwd: string },
+): Promise<{ readonly url: string; readonly said: () => string }> {
+  const options = optionsOf(where)
+  const { url, gateway, logged } = await gatewayIn(options)
+  const { log } = gateway.runtime
+  const watcher = await keepUpToDate({ log, loaded: gateway.loaded, options }, (next) =>
+    withChangesLogged(gateway, () => gateway.reload(next)),
+  )
+  onTestFinished(() => watcher.close())
+  return { url, said: () => logged.join('\n') }
+}
+
+function optionsOf({ cwd, env = {} }: Where & { readonly cwd: string }) {
+  return { cwd, env: { ...env, SLUICEGATE__LOG__ACCESS: 'false' } }
+}
+
+async function gatewayIn(options: ReturnType<typeof optionsOf>): Promise<TestGateway> {
+  const gateway = await createTestGateway(await loadConfig(options), undefined, {
+    withAccount: false,
+    adminToken: true,
+  })
   onTestFinished(() => gateway.close())
-  return gateway.url
+  await seed(gateway.gateway, { generate: true })
+  return gateway
 }
 
 export async function run(...args: Parameters<typeof start>): Promise<Ended> {

@@ -109,13 +109,14 @@ export function loaded(config: UserConfig, directory = import.meta.dirname): Loa
  * @param config a configuration as a file has it, or as it was loaded
  * @param directory the folder in which its configuration would be
  * @param options.withAccount false: its state has accounts already
+ * @param options.adminToken true: without a configured admin token it makes one, as it does when it serves
  * @param options.port the port of its server, a free one by default
  * @param options.freezesAll false: as it serves, built-in providers get input that is not frozen
  */
 export async function createTestGateway(
   config: UserConfig | LoadedConfig = MOCK_CONFIG,
   directory?: string,
-  { freezesAll = true, withAccount = true, port = 0 } = {},
+  { freezesAll = true, withAccount = true, adminToken = false, port = 0 } = {},
 ): Promise<TestGateway> {
   const logged: string[] = []
   const reporters = [
@@ -123,7 +124,7 @@ export async function createTestGateway(
   ]
   const log = createConsola({ level: 4, reporters, throttle: 0 })
   const read = 'origins' in config ? config : loaded(config, directory)
-  const gateway = await createGateway(read, { log, freezesAll })
+  const gateway = await createGateway(read, { log, freezesAll, adminToken })
   const server = await listen(gateway, { host: '127.0.0.1', port, warm: false })
   const { url } = server
 

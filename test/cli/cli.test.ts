@@ -7,11 +7,11 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'v
 import { connect } from '../../src/cli/admin.ts'
 import { COMMANDS } from '../../src/cli/commands.ts'
 import { setLimit } from '../../src/cli/limits.ts'
-import { ask, inMemory, keyIn, PACED_CONFIG as CONFIG, TOKEN, urlOf } from '../_cli.ts'
+import { ask, inMemory, keyIn, PACED_CONFIG as CONFIG, TOKEN } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../_setup.ts'
 
-const { start, run, call } = inMemory
+const { run, call, served } = inMemory
 const CHAT = '/v1/chat/completions'
 
 function argumentsOf([, url, , token]: readonly string[]) {
@@ -212,8 +212,7 @@ describe('init and check', () => {
       expect.objectContaining({ id: 'mock/echo', modality: 'chat' }),
     )
 
-    const gateway = await start(['serve', '--port', '0', '--print-key'], { cwd })
-    const url = await urlOf(gateway)
+    const url = await served({ cwd })
     const accounts = await call(['accounts', 'list', '--url', url], { cwd })
     expect(accounts.out).toMatch(/^ID +NAME[^]*\nlocal +Local +10 +paid +1\n$/)
   })
@@ -523,7 +522,7 @@ describe('commands of a running gateway', () => {
 
   it('meet neither admin API nor console where these are switched off', async () => {
     const cwd = await folder({ 'gateway.config.yaml': 'extends: starter\nadmin: false\n' })
-    const url = await urlOf(await start(['serve', '--port', '0'], { cwd }))
+    const url = await served({ cwd })
     for (const path of ['/admin/models', '/console', '/me', '/metrics']) {
       expect([path, (await ask(url, 'x', path)).status]).toEqual([path, 404])
     }

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
-import { ask, call, start, urlOf } from '../_cli.ts'
+import { ask, call, start, upToDate, urlOf } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { createTestGateway, hello, send } from '../_setup.ts'
 
@@ -70,8 +70,7 @@ describe('check', () => {
 
 it('a running gateway logs each price that changes, and keeps its prices when the new ones are wrong', async () => {
   const cwd = await folder({ 'gateway.config.json': configOf(FINE) })
-  const gateway = await start(['serve', '--port', '0'], { cwd })
-  const url = await urlOf(gateway)
+  const { url, said } = await upToDate({ cwd })
   const pricing = async () => {
     const { json } = await send(`${url}/v1/models`, 'GET', undefined, {})
     return json.data[0].pricing
@@ -80,19 +79,17 @@ it('a running gateway logs each price that changes, and keeps its prices when th
   expect(await pricing()).toEqual(FINE)
 
   await change(configOf({ ...FINE, completion: '0.000012' }))
-  await expect.poll(gateway.said).toContain('mock/echo completion 0.00001 → 0.000012 (+20 %)')
+  await expect.poll(said).toContain('mock/echo completion 0.00001 → 0.000012 (+20 %)')
   expect(await pricing()).toEqual({ ...FINE, completion: '0.000012' })
 
   await change(configOf({ ...FINE, completion: 0.00002 }))
   await expect
-    .poll(gateway.said)
+    .poll(said)
     .toContain('models.mock/echo.pricing.completion  expected a decimal string')
   expect(await pricing()).toEqual({ ...FINE, completion: '0.000012' })
 
   await change(configOf({ ...FINE, completion: '0.00012001' }))
-  await expect
-    .poll(gateway.said)
-    .toContain('price-moved: mock/echo completion 0.000012 → 0.00012001')
+  await expect.poll(said).toContain('price-moved: mock/echo completion 0.000012 → 0.00012001')
   expect(await pricing()).toEqual({ ...FINE, completion: '0.00012001' })
 })
 
@@ -245,29 +242,29 @@ describe('a gateway with a price list and models of whole vendors', () => {
 
   it('takes changed prices over while it runs, and none of a file that is wrong', async () => {
     const cwd = await place()
-    const gateway = await start(['serve', '--port', '0'], { cwd })
-    const { newKey, asked } = clientOf(await urlOf(gateway))
+    const { url, said } = await upToDate({ cwd })
+    const { newKey, asked } = clientOf(url)
     const key = await newKey(null)
     const cost = async () => (await asked(key, 'acme/echo')).json.usage.cost
     const write = (text: string) => writeFile(join(cwd, 'prices.json'), text)
     // Models of which no call was made are counted by vendor.
     await write(listOf('0.0005'))
-    await expect.poll(gateway.said).toContain('price: acme/*: 1 model has other prices')
+    await expect.poll(said).toContain('price: acme/*: 1 model has other prices')
     await write(listOf('0.001'))
     await expect.poll(cost).toBe(0.001)
     await write(listOf('0.002'))
-    await expect.poll(gateway.said).toContain('acme/echo request 0.001 → 0.002 (+100 %)')
+    await expect.poll(said).toContain('acme/echo request 0.001 → 0.002 (+100 %)')
     expect(await cost()).toBe(0.002)
     for (const [text, message] of [
       [listOf('0.003').slice(0, -10), 'is not valid JSON: it ends in the middle'],
       [listOf('-1'), 'models.acme/echo.pricing.request  expected a decimal string'],
     ] as const) {
       await write(text)
-      await expect.poll(gateway.said).toContain(message)
+      await expect.poll(said).toContain(message)
       expect(await cost()).toBe(0.002)
     }
     await write(listOf('0.004'))
-    await expect.poll(gateway.said).toContain('acme/echo request 0.002 → 0.004 (+100 %)')
+    await expect.poll(said).toContain('acme/echo request 0.002 → 0.004 (+100 %)')
     expect(await cost()).toBe(0.004)
   })
 })
