@@ -22,7 +22,8 @@ const CALLS_A_DAY = 20
 it.for(Object.entries(ZONES))(
   'a cap turns with the days of %s, and statements equal the ledger',
   async ([zone, days]) => {
-    const dateOf = (at: number) => new Intl.DateTimeFormat('sv-SE', { timeZone: zone }).format(at)
+    const local = new Intl.DateTimeFormat('sv-SE', { timeZone: zone })
+    const dateOf = (at: number) => local.format(at)
     let now = Date.parse(`${days[0]}T00:00:00Z`) - 40 * HOUR_MS
     const { path, ledger } = await open(undefined, () => now)
     const account = 'acct'
