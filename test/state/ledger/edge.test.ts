@@ -149,10 +149,10 @@ const DRIVERS: Readonly<Record<string, () => Promise<UserConfig['state'][]>>> = 
 describe.each(Object.entries(DRIVERS))('the edge of the money, %s', (name, states) => {
   const skipped = name.includes('redis') && !present
 
-  describe.each([
-    ['a whole answer', false],
-    ['a stream', true],
-  ])('%s', (_form, stream) => {
+  const whole = ['a whole answer', false] as const
+  // A ledger is not told whether an answer is streamed, so one driver has both forms.
+  const forms = name === 'memory' ? [whole, ['a stream', true] as const] : [whole]
+  describe.each(forms)('%s', (_form, stream) => {
     it.skipIf(skipped)('a balance for one call serves at most three of 150 at once', async () => {
       await using edge = await Edge.open(await states())
       const secrets = await edge.account('poor', COST, KEYS)
