@@ -11,7 +11,7 @@ import { connectionText } from '../../src/errors/errors.ts'
 import { isBypass, NO_NETWORK, readNetwork } from '../../src/config/network.ts'
 import { loadConfig } from '../../src/config/config.ts'
 import { Egress, ProxyHealth, type EgressSettings } from '../../src/upstream/egress.ts'
-import { run } from '../_cli.ts'
+import { call, run } from '../_cli.ts'
 import { makeCertificate } from '../_certificate.ts'
 import { folder } from '../_folder.ts'
 import { createTestGateway, loaded, type TestGateway } from '../_setup.ts'
@@ -310,12 +310,14 @@ describe.skipIf(!certificate)('where the only way out is a proxy with a password
     const set = await folder({ 'gateway.config.json': config })
     const bare = await folder({ 'ca.pem': ca })
     const listed = ['models', 'import', '--from', `https://vendor.test:${port}/list`]
-    for (const where of [
-      { cwd: set },
-      { cwd: bare, env: { HTTPS_PROXY: proxy.url, NODE_EXTRA_CA_CERTS: 'ca.pem' } },
+    const env = { HTTPS_PROXY: proxy.url, NODE_EXTRA_CA_CERTS: 'ca.pem' }
+    for (const asked of [
+      () => call(listed, { cwd: set }),
+      // Node.js reads such variables when a process starts.
+      () => run(listed, { cwd: bare, env }),
     ]) {
       proxy.asked.length = 0
-      const { code, out, err } = await run(listed, where)
+      const { code, out, err } = await asked()
       expect([code, out + err]).toEqual([0, expect.stringContaining('litellm: 1 models read')])
       expect(proxy.asked).toEqual([`tunnel vendor.test:${port}`])
     }
