@@ -87,13 +87,16 @@ async function withProvider(
   return createTestGateway(config, undefined, { freezesAll: false })
 }
 
-/** Asks the bad model, and meanwhile a good one until the bad one has answered. */
+/** Between two calls beside a bad one, so that they take a part of the processor only. */
+const PAUSE_MS = 20
+
+/** Asks the bad model, and meanwhile a good one again and again until the bad one has answered. */
 async function besideOthers(t: TestGateway, stream: boolean) {
   const bad = t.chat({ ...ask, stream })
   for (let answer; !answer;) {
     const other = await t.chat(hello)
     expect(other.status).toBe(200)
-    answer = await Promise.race([bad, turn(undefined)])
+    answer = await Promise.race([bad, sleep(PAUSE_MS)])
   }
   return bad
 }
