@@ -87,7 +87,7 @@ async function withProvider(
   return createTestGateway(config, undefined, { freezesAll: false })
 }
 
-/** Between two calls beside a bad one, so that they take a part of the processor only. */
+/** The pause between two calls beside a bad one: without it they would take the whole processor. */
 const PAUSE_MS = 20
 
 /** Asks the bad model, and meanwhile a good one again and again until the bad one has answered. */
