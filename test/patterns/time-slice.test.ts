@@ -251,7 +251,7 @@ describe('a match that may begin anywhere', () => {
     const few = patterns.slice(0, 8)
     const compiled = runSync(buildAutomata(few.map((pattern) => runSync(parsePattern(pattern)))))
     const dropped = vi.spyOn(compiled.text, 'drop')
-    const letters = textOf(1 << 14)
+    const letters = textOf(1 << 13)
     const text = `${letters}c!`
     const pattern = few.findIndex((_, index) => letters.at(-301 - index) === 'a')
     const hit = { pattern, start: 0, end: text.length, view: 'raw' }
