@@ -152,12 +152,13 @@ describe('an address', () => {
       const isGuarded = how === 'under a policy'
       const key = isGuarded ? (await t.newKey({ policy })).secret : t.key.secret
       let [places, refused] = [0, 0]
-      for (const address of ADDRESSES) {
+      for (const [index, address] of ADDRESSES.entries()) {
         const asked = [
           ...ITEMS.map((item) => responses(item(address))),
           ...BLOCKS.map((block) => messages(block(address))),
         ]
-        for (const { path, body } of asked) {
+        // Each address is in every fourth place, and each place has every fourth address.
+        for (const { path, body } of asked.filter((_, place) => (index + place) % 4 === 0)) {
           places++
           const model = isGuarded ? body.model : 'm/server'
           const { received, status } = await sent({ path, body: { ...body, model } }, key)
@@ -166,7 +167,7 @@ describe('an address', () => {
           if (!received) refused++
         }
       }
-      expect(places).toBe(ADDRESSES.length * (ITEMS.length + BLOCKS.length))
+      expect(places).toBe((ADDRESSES.length * (ITEMS.length + BLOCKS.length)) / 4)
       // What the other form lacks is left out; the rest is refused.
       expect(refused).toBeGreaterThan(places / 2)
     },
