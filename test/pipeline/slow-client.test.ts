@@ -8,7 +8,7 @@ import type { FakeResponse } from '../upstream.ts'
 
 const MIB = 1024 * 1024
 /** More than the sockets between vendor and client take. */
-const EVENTS = 4000
+const EVENTS = 3000
 const PIECE = 'x'.repeat(16 * 1024)
 /** What two connections, and the gateway, have in hand at most. */
 const MOST_IN_HAND = 40 * MIB

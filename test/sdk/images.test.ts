@@ -201,7 +201,7 @@ describe('images.edit', () => {
       },
     ],
   ])('hears that a file %s is too large, while it is sent', async (_what, fileOf) => {
-    const large = Buffer.concat([PNG, Buffer.alloc(64 * MIB)])
+    const large = Buffer.concat([PNG, Buffer.alloc(24 * MIB)])
     await expect(edit(await fileOf(large))).rejects.toMatchObject({
       status: 413,
       code: 'file_too_large',

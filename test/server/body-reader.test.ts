@@ -86,7 +86,7 @@ let hostile: ReturnType<typeof hostileBodies>
 let ordinary: ReturnType<typeof ordinaryBodies>
 beforeAll(() => {
   hostile = hostileBodies(8 * MIB)
-  ordinary = ordinaryBodies('m', 8)
+  ordinary = ordinaryBodies('m', 3)
 })
 afterAll(() => {
   hostile = ordinary = {}

@@ -208,7 +208,12 @@ describe('the overview', () => {
     onTestFinished(() => void spy.mockRestore())
     // An answer is shared for a moment: that of another test may be given first.
     let answer = get('/overview')
-    while ((await Promise.race([asked.promise, answer])) !== undefined) answer = get('/overview')
+    const isAsked = async () => {
+      if ((await Promise.race([asked.promise, answer])) === undefined) return true
+      answer = get('/overview')
+      return false
+    }
+    await expect.poll(isAsked).toBe(true)
     const call = chat(secret, long)
     await expect.poll(() => running.size).toBe(1)
     begun.resolve()
