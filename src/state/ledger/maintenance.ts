@@ -1,4 +1,4 @@
-/** Daily work beside a ledger in use, also at the start: checks and verifies it, folds old rows, copies it, updates statistics. */
+/** Daily work beside a ledger in use, also soon after the start: checks and verifies it, folds old rows, copies it, updates statistics. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { formatPico } from '../../money/money.ts'
 import type { Archive } from './archive.ts'
@@ -30,6 +30,8 @@ interface MaintenanceOptions {
 }
 
 const WEEK_DAYS = 7
+/** Time from the start until the first work: a command that opens a ledger for a moment ends before it, and starts no threads for it. */
+const FIRST_MS = 1000
 /** Most discrepancies that are logged one by one. */
 const MAX_LOGGED = 10
 
@@ -57,10 +59,11 @@ export function paced(): () => Promise<void> {
   }
 }
 
-/** Runs daily until it is stopped. A failure is logged, and tried again the next day. */
+/** Runs soon after the start, and daily until it is stopped. A failure is logged, and tried again the next day. */
 export class Maintenance {
   readonly #options: MaintenanceOptions
   readonly #timer: NodeJS.Timeout
+  readonly #first: NodeJS.Timeout
   #stopped = false
   #days = 0
   #discrepancies = 0
@@ -74,7 +77,7 @@ export class Maintenance {
       if (optimize && this.#days % WEEK_DAYS === 0) void this.#attempt('optimized', optimize)
     }, DAY_MS)
     this.#timer.unref()
-    void this.#daily(options.isNew)
+    this.#first = setTimeout(() => void this.#daily(options.isNew), FIRST_MS).unref()
   }
 
   get discrepancies(): number {
@@ -83,6 +86,7 @@ export class Maintenance {
 
   stop(): void {
     this.#stopped = true
+    clearTimeout(this.#first)
     clearInterval(this.#timer)
   }
 
