@@ -50,6 +50,7 @@ const runs: readonly (readonly string[])[] = [
     'test/policy',
     'test/providers',
     'test/server/admin/api.test.ts',
+    'test/server/admin/people.test.ts',
     'test/server/members.test.ts',
     'test/state/ledger/outcomes.test.ts',
     'test/state/ledger/verified.test.ts',

@@ -8,6 +8,7 @@ import { call } from '../../_cli.ts'
 import { folder } from '../../_folder.ts'
 import { createGateway } from '../../../src/gateway/gateway.ts'
 import { listen } from '../../../src/server/server.ts'
+import { runs } from '../../_runs.ts'
 import { createTestGateway, loaded, MOCK_CONFIG, send, type TestGateway } from '../../_setup.ts'
 import { installed, sharedServer } from '../../state/redis/_engine.ts'
 import { NOT_INSTALLED } from '../../state/redis/_redis.ts'
@@ -15,7 +16,7 @@ import { NOT_INSTALLED } from '../../state/redis/_redis.ts'
 const TOKEN = 'token-of-the-first-admin'
 const VIEWER = 'token-of-the-dashboard'
 const PAGE = { 'sec-fetch-site': 'same-origin', 'content-type': 'application/json' }
-const LINKS = 100
+const LINKS = runs(30)
 const USES = 20
 const SECURE = { ...PAGE, origin: 'https://127.0.0.1' }
 

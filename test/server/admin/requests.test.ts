@@ -5,6 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createTestGateway, hello, MOCK_CONFIG, type TestGateway } from '../../_setup.ts'
 import { call, served, start, urlOf } from '../../_cli.ts'
 import { folder } from '../../_folder.ts'
+import { loadConfig } from '../../../src/config/config.ts'
+import { seed } from '../../../src/gateway/seed.ts'
 
 const TOKEN = 'admin-token-of-the-test'
 let gateway: TestGateway
@@ -213,14 +215,15 @@ describe('the request log of a gateway process', () => {
       'content-type': 'application/json',
       'x-service-tag': 'nightly',
     }
-    const first = await start(['serve'], { cwd })
+    const loaded = await loadConfig({ cwd, env: {} })
+    const first = await createTestGateway(loaded, cwd, { withAccount: false })
+    await seed(first.gateway, { generate: true })
     const body = JSON.stringify(hello)
-    const url = `${await urlOf(first)}/v1/chat/completions`
+    const url = `${first.baseURL}/chat/completions`
     const answer = await fetch(url, { method: 'POST', headers, body })
     const { usage } = (await answer.json()) as any
     const id = answer.headers.get('x-request-id')!
-    first.child.kill('SIGTERM')
-    await first.ended
+    await first.close()
     const log = join(cwd, 'data', 'log')
     const days = (await readdir(log)).filter((name) => /^\d{4}-\d\d-\d\d$/.test(name))
     expect(days.length).toBeGreaterThan(0)
