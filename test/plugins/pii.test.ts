@@ -397,7 +397,7 @@ describe('while an answer streams', () => {
   )
 
   it('finds data in a long encoded text, and none in encoded pictures, hashes and addresses of pages', async () => {
-    const filler = 'Nothing to be seen here but words. '.repeat(200)
+    const filler = 'Nothing to be seen here but words. '.repeat(60)
     const text = base64(`${filler}Write to jane.doe@example.com today. ${filler}`)
     for (const encoded of [text, text.replaceAll(/.{76}/g, '$&\r\n')]) {
       expect(await verdictOf(`See ${encoded}`)).toMatchObject({ rule: 'deny:personal-data' })

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { JsonScan, type JsonLimits } from '../../src/stream/raw-json.ts'
+import { runs } from '../_runs.ts'
 import { SEED } from '../_seed.ts'
 
 const NAMES = ['depth', 'containers', 'values', 'literal', 'key'] as const
@@ -85,7 +86,7 @@ function scanned(pieces: readonly Buffer[], limits: JsonLimits): keyof JsonLimit
 describe('a scan', () => {
   it('counts what a parser would find, wherever the text is cut', () => {
     const random = randomOf(SEED)
-    for (let round = 0; round < 1500; round++) {
+    for (let round = 0; round < runs(500); round++) {
       const document = documentOf(random)
       // What the measures say is worth something for valid documents only.
       JSON.parse(document)

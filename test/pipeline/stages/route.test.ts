@@ -15,7 +15,7 @@ import {
 } from '../../upstream.ts'
 
 /** The torture run sets more. */
-const CALLS = Number(process.env.FAILOVER_CALLS ?? 100)
+const CALLS = Number(process.env.FAILOVER_CALLS ?? 40)
 
 const TOKEN = 'admin-token'
 const MESSAGES = [{ role: 'user', content: 'Hello there' }]
