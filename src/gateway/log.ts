@@ -107,12 +107,12 @@ function isExpected(error: Error): boolean {
 }
 
 /** The message of an error and of its causes, each once. */
-function messagesOf(error: Error): string {
+export function messagesOf(error: unknown): string {
   const messages = new Set<string>()
   for (let at: unknown = error; at instanceof Error && messages.size < 4; at = at.cause) {
     messages.add(at.message || at.name)
   }
-  return [...messages].join(': ')
+  return messages.size > 0 ? [...messages].join(': ') : String(error)
 }
 
 /** Time, level, event and message; then the plugin that logs it, the members of the event, and an error. */

@@ -42,7 +42,7 @@ import { instanceKey, randomId } from '../state/ids.ts'
 import { PriceRecords } from '../state/prices.ts'
 import { ProxyHealth } from '../upstream/egress.ts'
 import { Discovery } from './discovery.ts'
-import { createLog } from './log.ts'
+import { createLog, messagesOf } from './log.ts'
 import type { OpenState } from './open-state.ts'
 import type { UsageQuery } from '../observe/usage/query.ts'
 import { chat } from '../endpoints/chat/endpoint.ts'
@@ -150,7 +150,7 @@ export function createShared(
       const { sinks } = runtime()
       return sinks && ((event, data, id) => sinks.tell(event, data, id))
     },
-    failed: (error) => common.faults.warn('credit.events', String(error)),
+    failed: (error) => common.faults.warn('credit.events', messagesOf(error)),
   })
   const spending = new Spending({
     accounts,
@@ -179,12 +179,12 @@ export function createShared(
     usage: () => runtime().usage,
     gateway: common.gatewayId,
     sealed: (message) => once(runtime(), { kind: 'ledger.sealed', object: '', message }),
-    failed: (error) => common.faults.warn('ledger.seals', String(error)),
+    failed: (error) => common.faults.warn('ledger.seals', messagesOf(error)),
   })
   const expiry = new Expiry({
     ledger,
     usage: () => runtime().usage,
-    failed: (error) => common.faults.warn('ledger.expiry', String(error)),
+    failed: (error) => common.faults.warn('ledger.expiry', messagesOf(error)),
   })
   const payments = new PaymentOrders({
     records,

@@ -1,3 +1,5 @@
+import { createConsola } from 'consola'
+import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import * as v from 'valibot'
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
@@ -162,6 +164,13 @@ describe('a configuration that cannot be used', () => {
     expect(paths).toContain('providers.mock.options.paceMs')
     expect(paths).toContain('providers.other.use')
     expect((error as Error).message).toMatch(/^test\.config\.ts is not valid:/)
+  })
+
+  it('names the setting of a data folder that can be neither read nor made', async () => {
+    const path = join(await folder({ 'a-file': '' }), 'a-file', 'data')
+    const config = loaded({ state: { driver: 'file', path }, log: { path: join(path, 'log') } })
+    const opening = createGateway(config, { log: createConsola({ level: 0 }) })
+    await expect(opening).rejects.toThrow(`state.path  ${path} cannot be used: ENOTDIR`)
   })
 })
 

@@ -75,11 +75,15 @@ export class ContentLog {
     return this.hasAny ? this.#options.thread.ask({ remove: which }) : 0
   }
 
+  /** Also where the folder cannot be read: the thread says why. */
   get hasAny(): boolean {
     const { folder } = this.#options
-    return (
-      this.#used || (folder !== undefined && new DayFolder(folder, CONTENT_NAMES).days.length > 0)
-    )
+    if (this.#used || folder === undefined) return this.#used
+    try {
+      return new DayFolder(folder, CONTENT_NAMES).days.length > 0
+    } catch {
+      return true
+    }
   }
 
   acknowledged({ fault }: ContentStored): void {
