@@ -127,10 +127,14 @@ export function placesOf(code: PluginCode | undefined, directory: string): strin
   return [file, existsSync(code.folder) ? realpathSync(code.folder) : code.folder]
 }
 
+/** Modules that were imported. Node.js looks for the file of one again at each import, though it evaluates it once. */
+const imported = new Map<string, { readonly default?: unknown }>()
+
 /** The plugin that a module exports. @param path the path of the setting @throws ConfigError when it cannot be loaded */
 export async function importPlugin(url: URL, path: string): Promise<unknown> {
   try {
-    const module = (await import(/* @vite-ignore */ url.href)) as { default?: unknown }
+    const module = imported.get(url.href) ?? (await import(/* @vite-ignore */ url.href))
+    imported.set(url.href, module)
     const plugin = module.default
     // A CommonJS module that was compiled from an ES module has its default export one level down.
     return isObject(plugin) && 'default' in plugin ? plugin.default : plugin
