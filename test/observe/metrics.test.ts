@@ -23,14 +23,16 @@ function end(metrics: Metrics, call: Partial<KnownCall> = {}, model = 'acme/swif
 /** The samples of a metrics text: name with labels → value. */
 function samples(text: string): Map<string, string> {
   const found = new Map<string, string>()
+  const wrong: string[] = []
   for (const line of text.split('\n')) {
     if (!line || line.startsWith('#')) continue
     const match =
       /^(sluicegate_[a-z_]+(?:\{(?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+\})?) (\S+)$/.exec(line)
-    expect(match, `not a sample line: ${line}`).not.toBeNull()
-    expect(found.has(match![1]!), `given twice: ${line}`).toBe(false)
-    found.set(match![1]!, match![2]!)
+    if (!match) wrong.push(`not a sample line: ${line}`)
+    else if (found.has(match[1]!)) wrong.push(`given twice: ${line}`)
+    else found.set(match[1]!, match[2]!)
   }
+  expect(wrong).toEqual([])
   return found
 }
 

@@ -203,16 +203,18 @@ it('a markup of 1.2 alone sells every listed model at 1.2 times its list price, 
   onTestFinished(() => gateway.close())
   const { data } = (await gateway.ask('GET', '/v1/models')).json
   let sold = 0
+  const wrong: string[] = []
   for (const { id, pricing } of data) {
     const list = packaged[id]!.pricing as Record<string, unknown>
     for (const [name, price] of Object.entries(list)) {
       if (typeof price !== 'string' || pricing[name] === undefined) continue
       // In units of 10^-18 USD a product by 6/5 is exact, or rounded up.
       const exact = parsePrice(price) * 6n
-      expect(parsePrice(pricing[name]), `${id} ${name}`).toBe((exact + 4n) / 5n)
+      if (parsePrice(pricing[name]) !== (exact + 4n) / 5n) wrong.push(`${id} ${name}`)
       sold++
     }
   }
+  expect(wrong).toEqual([])
   expect(sold).toBeGreaterThan(1000)
   const call = await gateway.chat({
     model: 'openai/gpt-4.1-mini',
