@@ -9,9 +9,9 @@ import type { Readable } from 'node:stream'
 import { expect, onTestFinished, vi } from 'vitest'
 import { main } from '../src/cli/main.ts'
 import { keepUpToDate } from '../src/cli/reload.ts'
+import { prepareState } from '../src/cli/serving.ts'
 import { loadConfig } from '../src/config/config.ts'
 import { withChangesLogged } from '../src/gateway/changes.ts'
-import { seed } from '../src/gateway/seed.ts'
 import { folder } from './_folder.ts'
 import { createTestGateway, send, type TestGateway } from './_setup.ts'
 
@@ -122,7 +122,7 @@ async function gatewayIn(options: ReturnType<typeof optionsOf>): Promise<TestGat
     adminToken: true,
   })
   onTestFinished(() => gateway.close())
-  await seed(gateway.gateway, { generate: true })
+  await prepareState(gateway.gateway, true)
   return gateway
 }
 

@@ -103,13 +103,10 @@ it('entries are priced again after changed prices, a kill and a start', async ()
     })
   const cwd = await folder({ 'gateway.config.json': config(FINE) })
   const admin = { authorization: 'Bearer admin-token', 'content-type': 'application/json' }
-  const begin = async () => {
-    const gateway = await start(['serve', '--port', '0'], { cwd })
-    return { gateway, url: await urlOf(gateway) }
-  }
-  const first = await begin()
+  const first = await start(['serve', '--port', '0'], { cwd })
+  const firstUrl = await urlOf(first)
   const made = await send(
-    `${first.url}/admin/accounts/acme/keys`,
+    `${firstUrl}/admin/accounts/acme/keys`,
     'POST',
     JSON.stringify({ name: 'test' }),
     admin,
@@ -117,22 +114,22 @@ it('entries are priced again after changed prices, a kill and a start', async ()
   expect(made.status).toBe(201)
   const { key } = made.json
   const asked = (url: string) => ask(url, key, '/v1/chat/completions', hello)
-  expect((await asked(first.url)).status).toBe(200)
+  expect((await asked(firstUrl)).status).toBe(200)
   await writeFile(
     join(cwd, 'gateway.config.json'),
     config({ ...FINE, overrides: [{ min_prompt_tokens: 1, prompt: '0.00002' }] }),
   )
-  await expect.poll(first.gateway.said).toContain('the configuration was reloaded')
-  expect((await asked(first.url)).status).toBe(200)
-  first.gateway.child.kill('SIGKILL')
-  await first.gateway.ended
+  await expect.poll(first.said).toContain('the configuration was reloaded')
+  expect((await asked(firstUrl)).status).toBe(200)
+  first.child.kill('SIGKILL')
+  await first.ended
   await writeFile(join(cwd, 'gateway.config.json'), config({ ...FINE, completion: '0.000012' }))
 
-  const second = await begin()
+  const second = await upToDate({ cwd })
   // An upgrade may bring other prices: the start says so.
-  const { said } = second.gateway
-  await expect.poll(said).toContain('price: mock/echo completion 0.00001 → 0.000012 (+20 %)')
-  await expect.poll(said).toContain('price-moved: mock/echo prompt from 1 tokens 0.00002 → none')
+  const told = second.said()
+  expect(told).toContain('price: mock/echo completion 0.00001 → 0.000012 (+20 %)')
+  expect(told).toContain('price-moved: mock/echo prompt from 1 tokens 0.00002 → none')
   expect((await asked(second.url)).status).toBe(200)
   const verified = await call(
     ['ledger', 'verify', '--prices', '--url', second.url, '--token', 'admin-token'],
