@@ -3,7 +3,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { hashSecret } from '../../src/accounts/secrets.ts'
-import { ask, call, run, inMemory } from '../_cli.ts'
+import { ask, call, inMemory } from '../_cli.ts'
 import { folder } from '../_folder.ts'
 import { json, startUpstream, type FakeUpstream } from '../upstream.ts'
 import {
@@ -62,7 +62,7 @@ function expectNoSecret(text: string): void {
 describe('import litellm', () => {
   it('only tells what it would do: the counts first, then what is not as in the source', async () => {
     const cwd = await source()
-    const { code, out, err } = await run(COMMANDS[0]!, { cwd })
+    const { code, out, err } = await call(COMMANDS[0]!, { cwd })
     expect(code).toBe(3)
     expect(err).toMatch(/^\d+ things are not as in LiteLLM; the list names each\.\n$/)
     const [first] = out.split('\n')
@@ -78,7 +78,7 @@ describe('import litellm', () => {
       'Without a counterpart here',
     ])
     for (const path of UNMAPPED) expect(out).toContain(path)
-    const all = await run([...COMMANDS[0]!, '--all'], { cwd })
+    const all = await call([...COMMANDS[0]!, '--all'], { cwd })
     expect(all.out).toContain('keys: metadata')
     expect(out).toMatch(/\nNothing was written\. /)
     expect(out).toContain('needs: ')
