@@ -1,6 +1,5 @@
 /** Encoded text: the scanner decodes only parts of a text, and must find what decoding all of it finds. */
 import fc from 'fast-check'
-import { isDeepStrictEqual } from 'node:util'
 import { afterEach, expect, it, vi } from 'vitest'
 import { buildAutomata, parsePattern, type CompiledPatterns } from '../../src/patterns/build.ts'
 import { Decoders, mayContainMatch } from '../../src/patterns/search.ts'
@@ -11,6 +10,7 @@ import { runSync } from '../../src/patterns/time-slice.ts'
 import { Escapes } from '../../src/patterns/views/escapes.ts'
 import { LITERALS, ordinaryText } from '../guard/texts.ts'
 import { runs } from '../_runs.ts'
+import { expectSame } from '../_same.ts'
 
 const PATTERNS = [
   [
@@ -249,11 +249,6 @@ class ReferenceScan {
 
 function machinesOf(patterns: readonly string[]): CompiledPatterns {
   return runSync(buildAutomata(patterns.map((pattern) => runSync(parsePattern(pattern)))))
-}
-
-/** An assertion of its own for each of hundreds of thousands of pieces would take longer than they do. */
-function expectSame(result: object, expected: object, text: string): void {
-  if (!isDeepStrictEqual(result, expected)) expect(result, text).toEqual(expected)
 }
 
 /** Scans a text in pieces of these sizes beside the reference. @returns whether there is a match */

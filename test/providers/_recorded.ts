@@ -13,6 +13,7 @@ import { cutAt, startUpstream, type FakeResponse, type FakeUpstream } from '../u
 import type { RequestOptions, Outcome, Setup } from './_chat.ts'
 import { CHAT_SIDES, costJson, NO_COST } from '../../src/money/money.ts'
 import { runs } from '../_runs.ts'
+import { expectSame } from '../_same.ts'
 
 /** What to replay, and how. */
 export interface Replays {
@@ -154,13 +155,13 @@ export function replayAll(replays: Replays, more: (replayed: Replayed) => void =
 
     it.each(recordings)('$name is the same wherever it is cut', async (recording) => {
       const expected = plain(await replay(recording, whole(recording)))
-      expect(plain(await replay(recording, atEventEnds(recording)))).toEqual(expected)
+      expectSame(plain(await replay(recording, atEventEnds(recording))), expected)
       const position = fc.noBias(fc.integer({ min: 1, max: recording.body.length - 1 }))
       const cuts = fc.uniqueArray(position, { minLength: 1, maxLength: MAX_SPLITS, size: 'max' })
       await fc.assert(
         fc.asyncProperty(cuts, async (positions) => {
           const answer = { ...whole(recording), pieces: cutAt(recording.body, positions) }
-          expect(plain(await replay(recording, answer))).toEqual(expected)
+          expectSame(plain(await replay(recording, answer)), expected)
         }),
         { numRuns: RUNS },
       )

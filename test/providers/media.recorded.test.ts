@@ -13,6 +13,7 @@ import { cutAt, startUpstream, type FakeResponse, type FakeUpstream } from '../u
 import { FILE } from './_audio.ts'
 import { setUp, silent, type Setup } from './_chat.ts'
 import { runs } from '../_runs.ts'
+import { expectSame } from '../_same.ts'
 
 /** Each recording is split this many times, at up to {@link MAX_SPLITS} places. */
 const RUNS = runs(16)
@@ -72,7 +73,7 @@ describeRecorded('recorded media', Object.keys(PLUGINS), MEDIA, (recordings) => 
     await fc.assert(
       fc.asyncProperty(cuts, async (positions) => {
         const answer = { ...whole(recording), pieces: cutAt(recording.body, positions) }
-        expect(await outcome(recording, answer)).toEqual(expected)
+        expectSame(await outcome(recording, answer), expected)
       }),
       { numRuns: RUNS },
     )
