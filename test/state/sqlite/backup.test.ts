@@ -1,6 +1,7 @@
 import { existsSync, statSync } from 'node:fs'
 import { copyFile, mkdir, readFile, readdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { copyLedger } from '../../../src/state/sqlite/worker-client.ts'
 import { folder } from '../../_folder.ts'
@@ -19,6 +20,7 @@ describe('dated copies of a ledger', () => {
     let settled = 0
     const settle = async (writer: number) => {
       for (let i = 0; i < 100 || !existsSync(copy); i++) {
+        await setTimeout(10)
         await ledger.settle(settlement(`req_${writer}_${i}`, 1n))
         settled++
       }
