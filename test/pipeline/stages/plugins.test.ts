@@ -198,7 +198,7 @@ describe('a provider that never ends', () => {
     async function* chat() {
       for (;;) yield says('more and more ')
     }
-    await using t = await withProvider(async () => chat(), { limits: { maxStream: '300kib' } })
+    await using t = await withProvider(async () => chat(), { limits: { maxStream: '100kib' } })
     expect((await besideOthers(t, false)).json.error.code).toBe('upstream_error')
     expect(errorIn(await besideOthers(t, true))).toBe('upstream_error')
     await expectEnded(t)

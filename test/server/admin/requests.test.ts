@@ -20,6 +20,14 @@ beforeAll(async () => {
 })
 afterAll(() => gateway.close())
 
+/** A gateway of a folder with the accounts of its configuration, in this process. Its caller closes it. */
+async function stoppable(cwd: string): Promise<TestGateway> {
+  const loaded = await loadConfig({ cwd, env: { SLUICEGATE__LOG__ACCESS: 'false' } })
+  const kept = await createTestGateway(loaded, cwd, { withAccount: false })
+  await seed(kept.gateway, { generate: true })
+  return kept
+}
+
 const get = (path: string) => gateway.ask('GET', `/admin${path}`, { key: TOKEN })
 const chat = (key: string, body: object = hello) =>
   gateway.ask('POST', '/v1/chat/completions', { key, body })
@@ -182,9 +190,10 @@ describe('the request log of a gateway process', () => {
   it('is in files of the data folder, and there after a restart and a kill', async () => {
     const cwd = await folder({ 'gateway.config.json': CONFIG })
     const ids: string[] = []
-    for (const signal of ['SIGTERM', 'SIGKILL', undefined] as const) {
-      const gateway = signal && (await start(['serve'], { cwd }))
-      const url = gateway ? await urlOf(gateway) : await served({ cwd })
+    for (const end of ['stop', 'kill', 'none'] as const) {
+      const stopped = end === 'stop' ? await stoppable(cwd) : undefined
+      const killed = end === 'kill' ? await start(['serve'], { cwd }) : undefined
+      const url = stopped?.url ?? (killed ? await urlOf(killed) : await served({ cwd }))
       const at = ['--url', url, '--token', TOKEN]
       const answer = await fetch(`${url}/v1/chat/completions`, {
         method: 'POST',
@@ -203,8 +212,9 @@ describe('the request log of a gateway process', () => {
       const card = await call(['requests', 'show', ids[0]!, ...at], { cwd })
       expect(card.out).toMatch(/^times\.total_ms +\d+$/m)
       expect(card.out).toMatch(/^cost_usd +0\.0000\d+$/m)
-      gateway?.child.kill(signal)
-      await gateway?.ended
+      await stopped?.close()
+      killed?.child.kill('SIGKILL')
+      await killed?.ended
     }
   })
 
@@ -215,9 +225,7 @@ describe('the request log of a gateway process', () => {
       'content-type': 'application/json',
       'x-service-tag': 'nightly',
     }
-    const loaded = await loadConfig({ cwd, env: {} })
-    const first = await createTestGateway(loaded, cwd, { withAccount: false })
-    await seed(first.gateway, { generate: true })
+    const first = await stoppable(cwd)
     const body = JSON.stringify(hello)
     const url = `${first.baseURL}/chat/completions`
     const answer = await fetch(url, { method: 'POST', headers, body })
