@@ -8,6 +8,7 @@ import { ENGINES } from '../config/starter-search.ts'
 import { VENDORS } from '../providers/vendors.ts'
 import { providePluginImports } from '../src/gateway/plugin-imports.ts'
 import { patience } from './_patience.ts'
+import { runs } from './_runs.ts'
 import { SEED } from './_seed.ts'
 
 const NAMES: ReadonlySet<string> = new Set([
@@ -25,7 +26,9 @@ for (const name of Object.keys(process.env)) {
     delete process.env[name]
 }
 
-vi.setConfig({ testTimeout: 120_000 * patience(), hookTimeout: 60_000 * patience() })
+// A test that runs many times as often has as many times as long.
+const times = patience() * runs(1)
+vi.setConfig({ testTimeout: 120_000 * times, hookTimeout: 60_000 * times })
 
 // Loading it takes longer than most files of tests.
 if (process.env.SEED !== undefined) (await import('fast-check')).configureGlobal({ seed: SEED })

@@ -2,9 +2,10 @@
 import { writeSync } from 'node:fs'
 import { parentPort } from 'node:worker_threads'
 import { patience } from './_patience.ts'
+import { runs } from './_runs.ts'
 
-/** Far above what an honest test takes in one turn, on a machine with much else to do. */
-const LIMIT_SECONDS = Number(process.env.WATCHDOG_SECONDS ?? Math.round(60 * patience()))
+/** Far above what an honest test takes in one turn, on a machine with much else to do, and where it runs many times as often. */
+const LIMIT_SECONDS = Number(process.env.WATCHDOG_SECONDS ?? Math.round(60 * patience() * runs(1)))
 
 let name = 'a test'
 let timer: NodeJS.Timeout | undefined

@@ -64,7 +64,7 @@ const runs: readonly (readonly string[])[] = [
     'test/stream',
   ],
 ]
-const vitest = ['node_modules/vitest/vitest.mjs', 'run', '--testTimeout=1800000']
+const vitest = ['node_modules/vitest/vitest.mjs', 'run']
 const env = {
   ...process.env,
   LEDGER_STEPS: values.steps,
