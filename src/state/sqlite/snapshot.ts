@@ -75,13 +75,12 @@ export function readSnapshot(db: DatabaseSync, from: string): Snapshot {
     const [balance, paidIn] = [fromStoredSum(sums), paidInOf(sums)]
     Object.assign(bookOf(id), { balance, paid: paid === 1n, paidIn })
   }
-  // Spend is never below 0, so both parts together are the digits of the whole.
   // 'lifetime' sorts after every day; a month sorts before its days.
   const spend = db.prepare(
     `SELECT account,
-       json_group_array(json_array(window, usd || printf('%012d', pico)))
+       json_group_array(json_array(window, usd || ' ' || pico))
          FILTER (WHERE key = '${ACCOUNT}') AS spend,
-       json_group_array(json_array(key, window, usd || printf('%012d', pico)))
+       json_group_array(json_array(key, window, usd || ' ' || pico))
          FILTER (WHERE key <> '${ACCOUNT}') AS keys
      FROM spend WHERE window >= ?1 OR window = substr(?1, 1, 6) GROUP BY account`,
   )
@@ -102,7 +101,7 @@ export function readSnapshot(db: DatabaseSync, from: string): Snapshot {
   ] as const) {
     const rows = db.prepare(
       `SELECT account, json_group_array(json_array(owner, id, window,
-         usd || printf('%012d', pico)) ORDER BY window) AS texts
+         usd || ' ' || pico) ORDER BY window) AS texts
        FROM ${table} WHERE ${valid} GROUP BY account`,
     )
     for (const { account, texts } of all<{ account: string; texts: string }>(rows)) {
@@ -112,24 +111,31 @@ export function readSnapshot(db: DatabaseSync, from: string): Snapshot {
   return books
 }
 
+/** The amount of a text of both parts, whatever they are: a part in a damaged file may be below 0, or too large. */
+function amountIn(text: string): Pico {
+  const [usd, pico] = text.split(' ') as [string, string]
+  return fromStoredSum({ usd: BigInt(usd), pico: BigInt(pico) })
+}
+
 function fillSums(book: AccountBook, stored: StoredBook): void {
   const { balance, paid, paidIn } = stored
   Object.assign(book, { balance, paid, paidIn })
   for (const [window, amount] of spendIn(stored)) {
-    book.key(ACCOUNT).window(window).settled = BigInt(amount)
+    book.key(ACCOUNT).window(window).settled = amountIn(amount)
   }
   for (const [key, window, amount] of spendOfKeysIn(stored)) {
-    book.key(key).window(window).settled = BigInt(amount)
+    book.key(key).window(window).settled = amountIn(amount)
   }
 }
 
 /** Fills what is counted for limits, which the book has already. */
 function fillCounters(book: AccountBook, { counters, resets }: StoredBook): void {
   for (const [owner, id, window, amount] of JSON.parse(counters) as readonly CounterText[]) {
-    book.fillCounter(owner, id, window, BigInt(amount))
+    book.fillCounter(owner, id, window, amountIn(amount))
   }
   for (const [owner, id, window, amount] of JSON.parse(resets) as readonly CounterText[]) {
-    if (BigInt(amount) > 0n) book.addReset(owner, id, window, BigInt(amount))
+    const sum = amountIn(amount)
+    if (sum > 0n) book.addReset(owner, id, window, sum)
   }
 }
 
@@ -157,7 +163,8 @@ function* limitsIn({ limits }: StoredBook): Generator<{
 function totalsIn(stored: StoredBook, day: string): AccountTotals {
   const { balance, paid } = stored
   const spend = new Map(spendIn(stored))
-  const of = (scope: 'lifetime' | 'day' | 'month') => BigInt(spend.get(windowOf(scope, day)) ?? 0)
+  const of = (scope: 'lifetime' | 'day' | 'month') =>
+    amountIn(spend.get(windowOf(scope, day)) ?? '0 0')
   return {
     balance,
     available: balance,
@@ -169,7 +176,7 @@ function totalsIn(stored: StoredBook, day: string): AccountTotals {
 function lifetimeIn(stored: StoredBook, key: string): Pico {
   stored.lifetimes ??= new Map(
     spendOfKeysIn(stored).flatMap(([id, window, amount]) =>
-      window === 'lifetime' ? [[id, BigInt(amount)]] : [],
+      window === 'lifetime' ? [[id, amountIn(amount)]] : [],
     ),
   )
   return stored.lifetimes.get(key) ?? 0n

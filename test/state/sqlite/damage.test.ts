@@ -57,6 +57,17 @@ it('a value of another type is damage, and is told so at the start', async () =>
   expect((opened as ConfigError).issues[0]!.message).toContain(`${file} is damaged`)
 })
 
+it('a sum with a part that cannot be keeps no account from its calls, and is a discrepancy', async () => {
+  const { file, balances } = await ledgerFile()
+  const db = new DatabaseSync(file)
+  db.exec(`PRAGMA ignore_check_constraints = ON;
+    UPDATE spend SET usd = 0, pico = -1864 WHERE account = 'acct0' AND window = 'lifetime'`)
+  db.close()
+  const { ledger } = await open(dirname(file))
+  expect((await ledger.account('acct0')).balance).toBe(balances.get('acct0'))
+  expect((await ledger.verify()).map(({ account }) => account)).toContain('acct0')
+})
+
 describe.each([1, 16, 256])('%i flipped bytes', (count) => {
   it('never leave a wrong balance without an alarm', async () => {
     const { file, balances } = await ledgerFile()
