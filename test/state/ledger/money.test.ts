@@ -19,7 +19,7 @@ import {
 import { SEED } from '../../_seed.ts'
 
 /** `MONEY_REQUESTS` changes it; `npm run torture` sends 10,000. */
-const REQUESTS = Number(process.env.MONEY_REQUESTS ?? 300)
+const REQUESTS = Number(process.env.MONEY_REQUESTS ?? 800)
 const PARALLEL = 16
 
 /** No cost is a round number, and those of `acme/fine` have to be rounded. */
