@@ -75,7 +75,7 @@ export class ContentLog {
     return this.hasAny ? this.#options.thread.ask({ remove: which }) : 0
   }
 
-  /** Also where the folder cannot be read: the thread says why. */
+  /** Whether there may be any: a folder that cannot be read counts as one that has some, and the thread says why. */
   get hasAny(): boolean {
     const { folder } = this.#options
     if (this.#used || folder === undefined) return this.#used
