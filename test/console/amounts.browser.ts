@@ -112,7 +112,7 @@ describe.skipIf(!hasBrowser)('the figures', () => {
       ...names.slice(3).map((kind) => number(totals[`${kind}_tokens`])),
       usd(totals.cost_usd),
     ])
-    expect(await page.locator('tfoot').innerText()).toContain(usd(totals.cost_usd))
+    await expect.poll(() => page.locator('tfoot').innerText()).toContain(usd(totals.cost_usd))
     const proof = `✓ Equals the ledger: ${usd(totals.cost_usd)}`
     await expect.poll(() => page.locator('.proof').innerText()).toContain(proof)
     expect(answer.ledger.cost_usd).toBe(totals.cost_usd)

@@ -51,7 +51,7 @@ describe.skipIf(!hasBrowser)('an alert', () => {
     await expect.poll(kinds).toContain('balance.low')
     await on('/console', async (page) => {
       const many = (await kinds()).length
-      expect(await page.locator('.top .alerts').innerText()).toContain(`! ${many}`)
+      await expect.poll(() => page.locator('.top .alerts').innerText()).toContain(`! ${many}`)
       await page.getByRole('link', { name: 'top up' }).click()
       await page.locator('h1:has-text("poor")').waitFor()
     })
@@ -90,8 +90,11 @@ describe.skipIf(!hasBrowser)('a row', () => {
     })
     await page.goto('/console/requests')
     await settled(page)
-    const shown = await page.locator('tbody .outcome').allInnerTexts()
-    expect(shown.map((text) => text.replace(/^\d+ ?/, ''))).toEqual(['', 'blocked', 'left'])
+    const wordsOf = async () => {
+      const shown = await page.locator('tbody .outcome').allInnerTexts()
+      return shown.map((text) => text.replace(/^\d+ ?/, ''))
+    }
+    await expect.poll(wordsOf).toEqual(['', 'blocked', 'left'])
     await page.context().close()
   })
 
@@ -154,7 +157,7 @@ describe.skipIf(!hasBrowser)('the manual', () => {
     await on('/console/accounts', async (page) => {
       await page.getByRole('button', { name: 'Manual of this screen' }).click()
       await page.getByRole('heading', { name: 'Keys and money', level: 2 }).waitFor()
-      expect(await page.locator('.manual table').count()).toBeGreaterThan(0)
+      await expect.poll(() => page.locator('.manual table').count()).toBeGreaterThan(0)
       await page.locator('.manual a[href*="/console/help/"]').first().click()
       await page.keyboard.press('Escape')
       await page.locator('dialog').waitFor({ state: 'detached' })
@@ -225,9 +228,9 @@ describe.skipIf(!hasBrowser)('an account', () => {
   it('shows what was booked in the course of its balance', async () => {
     await on('/console/accounts/weir/overview', async (page) => {
       await page.locator('.plot canvas').waitFor()
-      expect(await page.locator('[aria-label="Balance over 30 days"]').innerText()).toMatch(
-        /booked: \d{4}-\d\d-\d\d \$50\./,
-      )
+      await expect
+        .poll(() => page.locator('[aria-label="Balance over 30 days"]').innerText())
+        .toMatch(/booked: \d{4}-\d\d-\d\d \$50\./)
     })
   })
 
@@ -238,7 +241,7 @@ describe.skipIf(!hasBrowser)('an account', () => {
       await stage.admin('PATCH', '/accounts/weir', { rpm_limit: 900 })
       await page.getByRole('button', { name: 'Save' }).click()
       await page.locator('text=Another operator changed this meanwhile.').waitFor()
-      expect(await page.locator('dialog').innerText()).toContain('900')
+      await expect.poll(() => page.locator('dialog').innerText()).toContain('900')
       await page.getByRole('button', { name: 'Apply mine on top' }).click()
       await page.locator('dialog').waitFor({ state: 'detached' })
       const { json } = await stage.admin('GET', '/accounts/weir')
@@ -251,11 +254,13 @@ describe.skipIf(!hasBrowser)('a key', () => {
   it('shows the course of its spend and calls, and its limits', async () => {
     await on(`/console/keys/${places.KEY!}/overview`, async (page) => {
       await page.locator('.tiles .spark').nth(1).waitFor()
-      expect(await page.locator('.tile:has-text("Calls, 30 days") .tile-figure').innerText()).toBe(
-        '2',
-      )
-      expect(await page.locator('.limits').innerText()).toMatch(/USD a month[\s\S]*of \$5\.00/)
-      expect(await page.title()).toMatch(/ · key · Sluicegate$/)
+      await expect
+        .poll(() => page.locator('.tile:has-text("Calls, 30 days") .tile-figure').innerText())
+        .toBe('2')
+      await expect
+        .poll(() => page.locator('.limits').innerText())
+        .toMatch(/USD a month[\s\S]*of \$5\.00/)
+      await expect.poll(() => page.title()).toMatch(/ · key · Sluicegate$/)
       // The answer had the status 200.
       await page.locator('section:has(h2:text("Last refusals")) tbody tr').first().waitFor()
       await page.keyboard.press('c')
@@ -282,11 +287,11 @@ describe.skipIf(!hasBrowser)('a key', () => {
       await page.locator('.picker summary').click()
       await page.getByRole('button', { name: '+ ocr (1)' }).click()
       const field = page.getByLabel('Models', { exact: true })
-      expect(await field.inputValue()).toBe('mock/ocr')
+      await expect.poll(() => field.inputValue()).toBe('mock/ocr')
       await page.getByLabel('mock/large').check()
-      expect(await field.inputValue()).toBe('mock/ocr mock/large')
+      await expect.poll(() => field.inputValue()).toBe('mock/ocr mock/large')
       await page.getByRole('checkbox', { name: /^mock\/\* / }).check()
-      expect(await page.getByLabel('mock/speech').isDisabled()).toBe(true)
+      await expect.poll(() => page.getByLabel('mock/speech').isDisabled()).toBe(true)
       await page.getByRole('checkbox', { name: /^mock\/\* / }).uncheck()
       await page.getByLabel('mock/large').uncheck()
       await page.locator('text=Matches 1 of').waitFor()
@@ -312,9 +317,9 @@ describe.skipIf(!hasBrowser)('an account', () => {
         )
         .waitFor()
       await dialog.getByLabel('Name').fill('desk')
-      expect(await dialog.getByLabel('Policy').locator('option:checked').innerText()).toBe(
-        'as for new keys, 1 rule',
-      )
+      await expect
+        .poll(() => dialog.getByLabel('Policy').locator('option:checked').innerText())
+        .toBe('as for new keys, 1 rule')
       await dialog.getByRole('button', { name: 'Create key' }).click()
       await dialog.locator('.secret code').waitFor()
     })
@@ -348,7 +353,7 @@ describe.skipIf(!hasBrowser)('a form', () => {
         true,
       )
       await page.keyboard.press('Enter')
-      expect(await dialog.getByLabel('Name').inputValue()).toBe('Night desk')
+      await expect.poll(() => dialog.getByLabel('Name').inputValue()).toBe('Night desk')
       await dialog.getByRole('button', { name: 'Close' }).click()
       await dialog.getByRole('button', { name: 'Discard' }).click()
       await dialog.waitFor({ state: 'detached' })
@@ -377,7 +382,7 @@ describe.skipIf(!hasBrowser)('a price list', () => {
       await page.getByRole('button', { name: 'Compare' }).click()
       await page.getByText('1 row of the vendor acme').waitFor()
       await page.getByText('This list has no price that could be taken over.').waitFor()
-      expect(await page.getByText('up to date').count()).toBe(0)
+      await expect.poll(() => page.getByText('up to date').count()).toBe(0)
     })
   })
 })
@@ -390,14 +395,16 @@ describe.skipIf(!hasBrowser)('a policy', () => {
     await on(`/console/keys/${id}/policy`, async (page) => {
       await page.getByLabel('Input', { exact: true }).fill('Where does the heron nest?')
       await page.locator('.patterns li:has-text("“heron” in the input")').waitFor()
-      expect(await page.locator('.patterns li').nth(1).innerText()).not.toContain('matches')
+      await expect
+        .poll(() => page.locator('.patterns li').nth(1).innerText())
+        .not.toContain('matches')
       const sees = page.locator('section:has(> h3:text("Client sees"))')
-      expect(await sees.innerText()).toContain('400 policy_violation')
+      await expect.poll(() => sees.innerText()).toContain('400 policy_violation')
       await page.getByLabel('Input', { exact: true }).fill('')
       await page.getByLabel('Output', { exact: true }).fill('It is a small white egret')
       await page.locator('.patterns li:has-text("“egret” in the output")').waitFor()
       await sees.getByText('an error event: policy_violation').waitFor()
-      expect(await sees.innerText()).toContain('X-Service-Guard: outcome=blocked')
+      await expect.poll(() => sees.innerText()).toContain('X-Service-Guard: outcome=blocked')
     })
   })
 
@@ -409,7 +416,7 @@ describe.skipIf(!hasBrowser)('a policy', () => {
       await page.getByRole('button', { name: 'Compare with' }).click()
       const panel = page.locator('section[aria-label=Difference]')
       await panel.getByText('maxOutputTokens').waitFor()
-      expect(await panel.innerText()).toMatch(/400\s+300\s+tighter/)
+      await expect.poll(() => panel.innerText()).toMatch(/400\s+300\s+tighter/)
       await page.getByRole('button', { name: 'To saved' }).click()
       await panel.getByText('It is the saved one.').waitFor()
     })
@@ -476,7 +483,7 @@ describe.skipIf(!hasBrowser)('a narrow window', () => {
       expect([width, await overflowOf(page)]).toEqual([width, 0])
     }
     await page.locator('.search input').focus()
-    expect(await sign.isVisible()).toBe(false)
+    await expect.poll(() => sign.isVisible()).toBe(false)
     await page.context().close()
   })
 })

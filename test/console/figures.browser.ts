@@ -144,7 +144,9 @@ describe.skipIf(!hasBrowser)('figures', () => {
     const small = figures.findLast(({ value }) => value > 0 && value <= 50)!
     await page.goto(small.href)
     await settled(page)
-    expect(await page.locator('tbody tr').count(), small.href).toBe(small.value)
+    await expect
+      .poll(() => page.locator('tbody tr').count(), { message: small.href })
+      .toBe(small.value)
     expect(faults).toEqual([])
     await page.context().close()
   })
@@ -208,16 +210,17 @@ describe.skipIf(!hasBrowser)('figures', () => {
     const { prompt_tokens, cost_usd } = json.totals
     const written = (value: number, options: Intl.NumberFormatOptions = {}) =>
       new Intl.NumberFormat(locale, { numberingSystem: 'latn', ...options }).format(value)
-    const total = await page.locator('tfoot').innerText()
-    expect(total).toContain(written(prompt_tokens))
+    const total = () => page.locator('tfoot').innerText()
+    await expect.poll(total).toContain(written(prompt_tokens))
     const dollars = { style: 'currency', currency: 'USD', currencyDisplay: 'narrowSymbol' } as const
     // Each amount has the decimals that the longest of the column needs.
     const amounts = Array.from({ length: 11 }, (_, i) =>
       written(cost_usd, { ...dollars, minimumFractionDigits: i + 2, maximumFractionDigits: 12 }),
     )
+    const shown = await total()
     expect(
-      amounts.some((amount) => total.includes(amount)),
-      total,
+      amounts.some((amount) => shown.includes(amount)),
+      shown,
     ).toBe(true)
     // Text is English and from the left; numbers stand below each other at the end of their column.
     expect(await page.evaluate('getComputedStyle(document.body).direction')).toBe('ltr')

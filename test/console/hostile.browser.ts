@@ -38,37 +38,40 @@ async function harmOf({ page, faults }: Watched): Promise<unknown[]> {
 }
 
 describe.skipIf(!hasBrowser)('texts of strangers', { concurrent: true }, () => {
-  it.each([1440, 360])('are texts on every screen, and fit into %i px', async (width) => {
-    const watched = await stage.page({ width })
-    const { page } = watched
-    const { json } = await stage.admin('GET', `/requests?key=${key.id}`)
-    const ids = json.data.map(({ id }: { id: string }) => `/console/requests?open=${id}`)
-    expect(ids).toHaveLength(2)
-    for (const path of [
-      '/console',
-      '/console/accounts',
-      `/console/accounts/${account}/overview`,
-      `/console/accounts/${account}/keys`,
-      '/console/keys',
-      `/console/keys/${key.id}/overview`,
-      `/console/keys/${key.id}/policy`,
-      '/console/usage?group=user,key',
-      '/console/usage?group=tag',
-      `/console/requests?q=${encodeURIComponent(MARKUP)}&user=${encodeURIComponent(MARKUP)}`,
-      '/console/settings/audit',
-      ...ids,
-    ]) {
-      await page.goto(path)
+  it.for([1440, 360])(
+    'are texts on every screen, and fit into %i px',
+    async (width, { expect }) => {
+      const watched = await stage.page({ width })
+      const { page } = watched
+      const { json } = await stage.admin('GET', `/requests?key=${key.id}`)
+      const ids = json.data.map(({ id }: { id: string }) => `/console/requests?open=${id}`)
+      expect(ids).toHaveLength(2)
+      for (const path of [
+        '/console',
+        '/console/accounts',
+        `/console/accounts/${account}/overview`,
+        `/console/accounts/${account}/keys`,
+        '/console/keys',
+        `/console/keys/${key.id}/overview`,
+        `/console/keys/${key.id}/policy`,
+        '/console/usage?group=user,key',
+        '/console/usage?group=tag',
+        `/console/requests?q=${encodeURIComponent(MARKUP)}&user=${encodeURIComponent(MARKUP)}`,
+        '/console/settings/audit',
+        ...ids,
+      ]) {
+        await page.goto(path)
+        await settled(page)
+        expect([path, ...(await harmOf(watched))]).toEqual([path, 0, 0])
+      }
+      await page.goto(`/console/keys/${key.id}/overview`)
       await settled(page)
-      expect([path, ...(await harmOf(watched))]).toEqual([path, 0, 0])
-    }
-    await page.goto(`/console/keys/${key.id}/overview`)
-    await settled(page)
-    expect(await page.textContent('h1')).toContain(`=1+1${MARKUP}`)
-    await page.context().close()
-  })
+      await expect.poll(() => page.textContent('h1')).toContain(`=1+1${MARKUP}`)
+      await page.context().close()
+    },
+  )
 
-  it('are texts in the answer of a model', async () => {
+  it('are texts in the answer of a model', async ({ expect }) => {
     const watched = await stage.page({ width: 360 })
     const { page } = watched
     await page.goto(`/console/play?key=${stage.gateway.key.id}&model=mock/echo`)
@@ -76,12 +79,12 @@ describe.skipIf(!hasBrowser)('texts of strangers', { concurrent: true }, () => {
     await page.getByLabel('Message').fill(`${MARKUP}${TURNED} ${'c'.repeat(10_000)}`)
     await page.getByRole('button', { name: 'Send' }).click()
     await page.getByText(/^done ·/).waitFor()
-    expect(await page.locator('.answer .said').innerText()).toContain(MARKUP)
+    await expect.poll(() => page.locator('.answer .said').innerText()).toContain(MARKUP)
     expect(await harmOf(watched)).toEqual([0, 0])
     await page.context().close()
   })
 
-  it('are no formulas in CSV', async () => {
+  it('are no formulas in CSV', async ({ expect }) => {
     const { text } = await stage.admin('GET', `/keys?account=${account}&format=csv`)
     expect(text).toContain('1+1')
     expect(text).not.toMatch(/(^|,|")=1\+1/m)
@@ -116,7 +119,7 @@ describe.skipIf(!hasBrowser)('the policy of the page', () => {
         'policy: img-src https://images.example/pixel.png',
         'policy: script-src-elem inline',
       ])
-    expect(await page.title()).not.toBe('1')
+    await expect.poll(() => page.title()).not.toBe('1')
     faults.length = 0
     await page.context().close()
   })
@@ -151,7 +154,9 @@ describe.skipIf(!hasBrowser)('a reader', () => {
         expect(titles[i], address).toMatch(/^needs the role (?:(?:operator|billing) or )?admin$/)
         await buttons.nth(i).click({ force: true })
       }
-      expect(await page.locator('dialog:not(.sheet)').count(), address).toBe(0)
+      await expect
+        .poll(() => page.locator('dialog:not(.sheet)').count(), { message: address })
+        .toBe(0)
     }
     expect(writes).toEqual([])
     await page.context().close()

@@ -51,7 +51,7 @@ it('a dead port and a busy vendor are lines with their cause, whose figures are 
   await page.keyboard.press('Escape')
   await line('x/busy').locator('[data-figure]').click()
   await page.locator('tbody tr').nth(2).waitFor()
-  expect(await page.locator('tbody tr').count()).toBe(3)
+  await expect.poll(() => page.locator('tbody tr').count()).toBe(3)
   await page.goBack()
 
   // Keys alone lead to the second line, and to its act.

@@ -105,7 +105,7 @@ describe.skipIf(!hasBrowser)('by the keyboard alone', () => {
     await page.locator('.row-link').first().waitFor()
     await keys.open('blocked')
     await page.locator('dialog.sheet .facts').first().waitFor()
-    expect(await page.textContent('dialog.sheet')).toContain('blocked')
+    await expect.poll(() => page.textContent('dialog.sheet')).toContain('blocked')
     await keys.press('', 'Escape')
     await page.locator('dialog').waitFor({ state: 'detached' })
 
@@ -157,10 +157,10 @@ describe.skipIf(!hasBrowser)('a viewer', () => {
     await page.goto('/console/accounts')
     await settled(page)
     const button = page.locator('button:has-text("New account")')
-    expect(await button.getAttribute('aria-disabled')).toBe('true')
-    expect(await button.getAttribute('title')).toBe('needs the role operator or admin')
+    await expect.poll(() => button.getAttribute('aria-disabled')).toBe('true')
+    await expect.poll(() => button.getAttribute('title')).toBe('needs the role operator or admin')
     await button.click({ force: true })
-    expect(await page.locator('dialog').count()).toBe(0)
+    await expect.poll(() => page.locator('dialog').count()).toBe(0)
     const status = await page.evaluate(async () => {
       const init = {
         method: 'POST',
@@ -192,7 +192,7 @@ describe.skipIf(!hasBrowser)('live', () => {
     await call()
     const rows = page.locator('tbody tr')
     await rows.filter({ hasText: '429' }).waitFor()
-    expect(await rows.count()).toBe(2)
+    await expect.poll(() => rows.count()).toBe(2)
     await page.keyboard.press('j')
     await call()
     await page.getByRole('button', { name: '1 new' }).click()
@@ -253,9 +253,9 @@ describe.skipIf(!hasBrowser)('two operators', () => {
     await page.locator('button:has-text("Save…")').click()
     await page.locator('dialog button:has-text("Save")').first().click()
     await page.locator('text=Another operator changed this meanwhile.').first().waitFor()
-    const conflict = (await page.textContent('dialog'))!
-    expect(conflict).toContain('deny')
-    expect(conflict).toContain('["math"]')
+    const conflict = () => page.textContent('dialog')
+    await expect.poll(conflict).toContain('deny')
+    await expect.poll(conflict).toContain('["math"]')
     await shoot(page, 'journey/conflict')
     const stored = await stage.admin('GET', `/keys/${key.id}`)
     expect(stored.json.data.policy.deny).toEqual(['math'])

@@ -69,7 +69,7 @@ it.skipIf(!hasBrowser)('makes a key of its own', async () => {
   await page.getByRole('link', { name: 'Usage' }).click()
   await page.getByRole('radio', { name: 'key' }).check()
   await page.locator('th:has-text("Key")').waitFor()
-  expect(await page.getByRole('link', { name: 'People' }).count()).toBe(0)
+  await expect.poll(() => page.getByRole('link', { name: 'People' }).count()).toBe(0)
   await page.getByRole('link', { name: 'Keys', exact: true }).click()
   await page.getByRole('button', { name: 'Disable' }).first().click()
   await page.getByRole('button', { name: 'Enable' }).first().waitFor()

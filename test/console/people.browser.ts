@@ -15,10 +15,12 @@ it('a token is made and ended, and a member is invited', async (context) => {
   const tokens = page.locator('form').first()
   await tokens.getByLabel('Name').fill('ci')
   await tokens.getByText('Show as YAML and curl').click()
-  expect(await tokens.locator('pre').allInnerTexts()).toEqual([
-    'admin:\n  tokens:\n    - name: ci\n      role: viewer\n      token: "${SLUICEGATE_TOKEN}"',
-    expect.stringContaining('-d \'{"name":"ci","role":"viewer"}\''),
-  ])
+  await expect
+    .poll(() => tokens.locator('pre').allInnerTexts())
+    .toEqual([
+      'admin:\n  tokens:\n    - name: ci\n      role: viewer\n      token: "${SLUICEGATE_TOKEN}"',
+      expect.stringContaining('-d \'{"name":"ci","role":"viewer"}\''),
+    ])
   await tokens.getByRole('button', { name: 'Make token' }).click()
   const secret = (await page.getByText(/^sat-sluice-\w{46}$/).textContent())!
   const status = async () => (await gateway.ask('GET', '/admin/status', { key: secret })).status
@@ -33,7 +35,9 @@ it('a token is made and ended, and a member is invited', async (context) => {
   await members.getByRole('option', { name: 'acme' }).click()
   await members.getByLabel("Member's name").fill('Ada')
   await members.getByText('Show as curl').click()
-  expect(await members.locator('pre').innerText()).toContain('"account":"acme","name":"Ada"')
+  await expect
+    .poll(() => members.locator('pre').innerText())
+    .toContain('"account":"acme","name":"Ada"')
   await members.getByRole('button', { name: 'Invite' }).click()
   const link = (await page.getByText(/\/me#invite=once\./).textContent())!
   await page.getByRole('row', { name: /^Ada / }).waitFor()

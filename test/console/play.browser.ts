@@ -34,16 +34,18 @@ async function send(page: Page): Promise<void> {
 }
 
 describe.skipIf(!hasBrowser)('the playground', { concurrent: true }, () => {
-  it.each(['light', 'dark'] as const)(
+  it.for(['light', 'dark'] as const)(
     'shows a conversation, its cost and its events, %s',
-    async (theme) => {
+    async (theme, { expect }) => {
       const { page, faults } = await open('mock/echo', {
         theme,
         width: theme === 'dark' ? 360 : 1440,
       })
       await page.getByLabel('Message').fill('Hello from the <b>console</b>')
       await send(page)
-      expect(await page.locator('.answer .said').innerText()).toBe('Hello from the <b>console</b>')
+      await expect
+        .poll(() => page.locator('.answer .said').innerText())
+        .toBe('Hello from the <b>console</b>')
       await page.getByRole('tab', { name: 'Cost' }).click()
       const total = await page.locator('.cost tfoot td').innerText()
       const id = await page.locator('.afterwards a').getAttribute('href')
@@ -54,13 +56,17 @@ describe.skipIf(!hasBrowser)('the playground', { concurrent: true }, () => {
         })
         .toBe(total)
       await page.getByRole('tab', { name: 'Events' }).click()
-      expect(await page.locator('.events').textContent()).toContain('chat.completion.chunk')
+      await expect
+        .poll(() => page.locator('.events').textContent())
+        .toContain('chat.completion.chunk')
       await page.getByRole('tab', { name: 'Request' }).click()
-      expect(await page.locator('.bench').innerText()).toContain('Authorization: Bearer $API_KEY')
+      await expect
+        .poll(() => page.locator('.bench').innerText())
+        .toContain('Authorization: Bearer $API_KEY')
       await page.getByLabel('Message').fill('And again')
       await page.keyboard.press('Control+Enter')
       await page.getByText('And again').nth(2).waitFor()
-      expect(await page.locator('.turns li').count()).toBe(3)
+      await expect.poll(() => page.locator('.turns li').count()).toBe(3)
       await settled(page)
       await shoot(page, `${theme}/${theme === 'dark' ? 360 : 1440}/play-conversation`)
       expect([await violationsOf(page), await overflowOf(page), faults]).toEqual([[], 0, []])
@@ -68,41 +74,46 @@ describe.skipIf(!hasBrowser)('the playground', { concurrent: true }, () => {
     },
   )
 
-  it.each([
+  it.for([
     ['light', 1440],
     ['dark', 360],
-  ] as const)('compares two models over two turns, %s at %i px', async (theme, width) => {
-    const { page, faults } = await open('mock/echo', { theme, width })
-    await page.getByLabel('Compare with').fill('large')
-    await page.getByRole('option', { name: 'mock/large' }).waitFor()
-    await page.keyboard.press('Enter')
-    for (const [turn, text] of ['Hello', 'And again'].entries()) {
-      await page.getByLabel('Message').fill(text)
-      await page.getByRole('button', { name: 'Send 2 calls' }).click()
-      await expect.poll(() => page.getByText(/^done ·/).count()).toBe(2)
-      await expect.poll(() => page.locator('.lane .turns li').count()).toBe(turn * 4 + 2)
-    }
-    expect(await page.locator('.lane .said').allInnerTexts()).toHaveLength(8)
-    const rows = page.locator('.bench table tbody tr')
-    expect(await rows.count()).toBe(2)
-    expect(await page.getByText('cheapest').count()).toBe(1)
-    expect(await page.getByText('fastest').count()).toBe(1)
-    // The cost of each is that of its call, which the log has soon after.
-    const shown = await rows.nth(1).innerText()
-    const costs = async () => {
-      const { json } = await stage.admin('GET', '/requests?model=mock/large&status=200')
-      return json.data.map(({ cost_usd }: { cost_usd: number }) => exact(cost_usd))
-    }
-    await expect
-      .poll(async () => (await costs()).some((one: string) => shown.includes(one)))
-      .toBe(true)
-    await settled(page)
-    await shoot(page, `${theme}/${width}/play-compare`)
-    expect([await violationsOf(page), await overflowOf(page), faults]).toEqual([[], 0, []])
-    await page.context().close()
-  })
+  ] as const)(
+    'compares two models over two turns, %s at %i px',
+    async ([theme, width], { expect }) => {
+      const { page, faults } = await open('mock/echo', { theme, width })
+      await page.getByLabel('Compare with').fill('large')
+      await page.getByRole('option', { name: 'mock/large' }).waitFor()
+      await page.keyboard.press('Enter')
+      for (const [turn, text] of ['Hello', 'And again'].entries()) {
+        await page.getByLabel('Message').fill(text)
+        await page.getByRole('button', { name: 'Send 2 calls' }).click()
+        // The answers of the turn before are shown until the new ones begin.
+        await expect.poll(() => page.locator('.lane .turns li').count()).toBe(turn * 4 + 2)
+        await expect.poll(() => page.getByText(/^done ·/).count()).toBe(2)
+      }
+      await expect.poll(() => page.locator('.lane .said').allInnerTexts()).toHaveLength(8)
+      const rows = page.locator('.bench table tbody tr')
+      await expect.poll(() => rows.count()).toBe(2)
+      await expect.poll(() => page.getByText('cheapest').count()).toBe(1)
+      await expect.poll(() => page.getByText('fastest').count()).toBe(1)
+      // The cost of each is that of its call, which the log has soon after.
+      const costs = async () => {
+        const { json } = await stage.admin('GET', '/requests?model=mock/large&status=200')
+        return json.data.map(({ cost_usd }: { cost_usd: number }) => exact(cost_usd))
+      }
+      const isShown = async () => {
+        const shown = await rows.nth(1).innerText()
+        return (await costs()).some((one: string) => shown.includes(one))
+      }
+      await expect.poll(isShown).toBe(true)
+      await settled(page)
+      await shoot(page, `${theme}/${width}/play-compare`)
+      expect([await violationsOf(page), await overflowOf(page), faults]).toEqual([[], 0, []])
+      await page.context().close()
+    },
+  )
 
-  it('compares two keys, whose policies differ', async () => {
+  it('compares two keys, whose policies differ', async ({ expect }) => {
     const { page, faults } = await open('mock/echo')
     await page.getByLabel('Compare as').fill(places.KEY!)
     await page.getByRole('option').first().waitFor()
@@ -116,7 +127,7 @@ describe.skipIf(!hasBrowser)('the playground', { concurrent: true }, () => {
     await page.context().close()
   })
 
-  it('sends a kept call again, with every member of its body', async () => {
+  it('sends a kept call again, with every member of its body', async ({ expect }) => {
     const content = 'What do you sell in winter?'
     const body = { model: 'mock/echo', temperature: 0.5, seed: 7, stop: ['x'] }
     const messages = [
@@ -130,7 +141,7 @@ describe.skipIf(!hasBrowser)('the playground', { concurrent: true }, () => {
     await page.locator('tbody .row-link').click()
     await page.getByRole('link', { name: 'Open in Playground' }).click()
     await page.getByLabel('Message').waitFor()
-    expect(await page.getByLabel('Message').inputValue()).toBe(content)
+    await expect.poll(() => page.getByLabel('Message').inputValue()).toBe(content)
     const sent = page.waitForRequest((request) => request.url().endsWith('/v1/chat/completions'))
     await page.locator('[type=submit]:focus').waitFor()
     await page.keyboard.press('Enter')
@@ -155,7 +166,7 @@ describe.skipIf(!hasBrowser)('the playground', { concurrent: true }, () => {
     await page.context().close()
   })
 
-  it('reads a picture', async () => {
+  it('reads a picture', async ({ expect }) => {
     const { page } = await open('mock/ocr')
     await page.getByRole('button', { name: 'Send' }).click()
     await page.getByText('Choose a PDF or a picture.').waitFor()
@@ -165,7 +176,7 @@ describe.skipIf(!hasBrowser)('the playground', { concurrent: true }, () => {
       .setInputFiles({ name: 'scan.png', mimeType: 'image/png', buffer })
     await page.getByText('scan.png').waitFor()
     await send(page)
-    expect(await page.locator('.answer').innerText()).toContain('Page 1')
+    await expect.poll(() => page.locator('.answer').innerText()).toContain('Page 1')
     await page.context().close()
   })
 
@@ -177,7 +188,7 @@ describe.skipIf(!hasBrowser)('the playground', { concurrent: true }, () => {
     await page.context().close()
   })
 
-  it('is there for the holder of a key, with the own key', async () => {
+  it('is there for the holder of a key, with the own key', async ({ expect }) => {
     const { page, faults } = await stage.page({ token: undefined })
     await page.goto('/me')
     await page.getByLabel('API key').fill(stage.gateway.key.secret)
@@ -185,7 +196,7 @@ describe.skipIf(!hasBrowser)('the playground', { concurrent: true }, () => {
     await page.getByRole('link', { name: 'Playground' }).click()
     await page.getByLabel('Message').fill('Hello as myself')
     await send(page)
-    expect(await page.locator('.answer .said').innerText()).toBe('Hello as myself')
+    await expect.poll(() => page.locator('.answer .said').innerText()).toBe('Hello as myself')
     await shoot(page, 'light/1440/me-play')
     expect([await violationsOf(page), faults]).toEqual([[], []])
     await page.context().close()

@@ -38,9 +38,9 @@ describe.skipIf(!hasBrowser)('usage', () => {
     }))
     await page.goto('/console/usage')
     await settled(page)
-    const text = await page.locator('.proof').innerText()
-    expect(text).toContain('✕ Differs from the ledger, which says $1.5')
-    expect(text).toContain('acme/key_1: $1 here, $1.5 in the ledger')
+    const proof = () => page.locator('.proof').innerText()
+    await expect.poll(proof).toContain('✕ Differs from the ledger, which says $1.5')
+    await expect.poll(proof).toContain('acme/key_1: $1 here, $1.5 in the ledger')
     await page.context().close()
   })
 
@@ -48,10 +48,10 @@ describe.skipIf(!hasBrowser)('usage', () => {
     const { page, faults } = await stage.page()
     await page.goto('/console/usage?group=tag,model')
     await settled(page)
-    expect(await page.locator('.notice').innerText()).toBe(
-      'Usage is not kept by tag and model together. This is by tag alone.',
-    )
-    expect(await page.locator('thead').innerText()).toContain('Tag')
+    await expect
+      .poll(() => page.locator('.notice').innerText())
+      .toBe('Usage is not kept by tag and model together. This is by tag alone.')
+    await expect.poll(() => page.locator('thead').innerText()).toContain('Tag')
     expect(faults).toEqual([])
     await page.context().close()
   })
@@ -77,9 +77,9 @@ describe.skipIf(!hasBrowser)('usage', () => {
     await settled(page)
     const row = page.locator('tbody tr', { hasText: 'weir' })
     // The range as it was counted, in whole days, and the calls that the ledger has charged.
-    expect(await row.locator('td').nth(1).locator('a').getAttribute('href')).toMatch(
-      /^\/console\/requests\?from=\d{4}-\d\d-\d\dT00.*&to=.*&account=weir&charged=true$/,
-    )
+    await expect
+      .poll(() => row.locator('td').nth(1).locator('a').getAttribute('href'))
+      .toMatch(/^\/console\/requests\?from=\d{4}-\d\d-\d\dT00.*&to=.*&account=weir&charged=true$/)
     await row.locator('.row-link').click()
     await expect.poll(() => page.url()).toMatch(/account=weir&group=key|group=key&.*account=weir/)
     await page.context().close()
@@ -113,11 +113,10 @@ describe.skipIf(!hasBrowser)('overview', () => {
     }))
     await page.goto('/console')
     await settled(page)
-    const text = await page.locator('main').innerText()
-    expect(text).toContain('mock/echo')
-    expect(text).toContain('rate_limit')
-    expect(text).toContain('3 of 4')
-    expect(text).not.toContain('Nothing needs attention')
+    const text = () => page.locator('main').innerText()
+    for (const part of ['mock/echo', 'rate_limit', '3 of 4'])
+      await expect.poll(text).toContain(part)
+    expect(await text()).not.toContain('Nothing needs attention')
     await page.context().close()
   })
 
@@ -136,8 +135,8 @@ describe.skipIf(!hasBrowser)('models, guard and settings', () => {
     const { page } = await stage.page()
     await page.goto('/console/guard')
     await settled(page)
-    expect(await page.locator('.halves').innerText()).toContain('bannedPatterns')
-    expect(await page.locator('.plot canvas').count()).toBe(1)
+    await expect.poll(() => page.locator('.halves').innerText()).toContain('bannedPatterns')
+    await expect.poll(() => page.locator('.plot canvas').count()).toBe(1)
     const link = page.locator('section', { hasText: 'By key' }).locator('td a').first()
     const { searchParams } = new URL((await link.getAttribute('href'))!, stage.gateway.url)
     expect(searchParams.get('key')).toMatch(/^key_/)
@@ -151,8 +150,8 @@ describe.skipIf(!hasBrowser)('models, guard and settings', () => {
     await page.goto('/console/guard?model=mock/echo')
     await settled(page)
     await page.getByText('Decisions are not counted by model').waitFor()
-    expect(await page.getByRole('heading', { name: 'By rule' }).count()).toBe(0)
-    expect(await page.locator('table.rows tbody tr').count()).toBeGreaterThan(0)
+    await expect.poll(() => page.getByRole('heading', { name: 'By rule' }).count()).toBe(0)
+    await expect.poll(() => page.locator('table.rows tbody tr').count()).toBeGreaterThan(0)
     await page.goto(`/console/guard?key=${places.KEY!}`)
     await settled(page)
     await page.getByRole('button', { name: 'Review' }).click()
@@ -214,8 +213,10 @@ describe.skipIf(!hasBrowser)('models, guard and settings', () => {
       .poll(() => page.locator('main').innerText())
       .toMatch(/state\.driver\s+where accounts, keys and money are kept\s+file\s+configuration/)
     // It is the first one, although an earlier section has a setting that is explained with its name.
-    expect(await page.locator('.settings th .mono').first().innerText()).toBe('state.driver')
-    expect(await page.locator('main').innerText()).not.toContain('token-of-the')
+    await expect
+      .poll(() => page.locator('.settings th .mono').first().innerText())
+      .toBe('state.driver')
+    await expect.poll(() => page.locator('main').innerText()).not.toContain('token-of-the')
     // What the manual says of it, its unit, and its default where it is another value.
     await page.getByLabel('Search', { exact: true }).fill('body of a chat request')
     await expect
@@ -243,7 +244,7 @@ describe.skipIf(!hasBrowser)('models, guard and settings', () => {
     await page.goto('/console/settings/audit')
     await settled(page)
     const csv = page.getByRole('link', { name: 'CSV' })
-    expect(await csv.getAttribute('href')).toMatch(/^\/admin\/audit\?.*&format=csv$/)
+    await expect.poll(() => csv.getAttribute('href')).toMatch(/^\/admin\/audit\?.*&format=csv$/)
     const { id } = await stage.gateway.newKey()
     await page.goto(`/console/keys/${id}/policy`)
     await settled(page)
@@ -251,7 +252,9 @@ describe.skipIf(!hasBrowser)('models, guard and settings', () => {
     await page.getByLabel('Keys with a policy').selectOption(places.KEY!)
     await page.locator('dialog').getByRole('button', { name: 'Copy from', exact: true }).click()
     await page.waitForSelector('dialog', { state: 'detached' })
-    expect(await page.getByLabel('Scope').inputValue()).toBe('Questions about our products')
+    await expect
+      .poll(() => page.getByLabel('Scope').inputValue())
+      .toBe('Questions about our products')
     await page.context().close()
   })
 
@@ -260,7 +263,7 @@ describe.skipIf(!hasBrowser)('models, guard and settings', () => {
     await page.goto('/console/models?open=mock/large')
     await settled(page)
     const cool = page.getByRole('button', { name: 'Cool down (needs the role operator or admin)' })
-    expect(await cool.getAttribute('aria-disabled')).toBe('true')
+    await expect.poll(() => cool.getAttribute('aria-disabled')).toBe('true')
     await page.goto('/console/settings/configuration')
     await page.getByText('The configuration is shown to the role admin.').waitFor()
     await page.goto('/console/play')

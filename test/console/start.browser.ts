@@ -81,9 +81,9 @@ it.skipIf(!hasBrowser).each([
   expect(hands.count).toBeLessThanOrEqual(most)
   await settled(page)
   await shoot(page, `start/done-${kind}`)
-  expect(await page.getByLabel('Claude Code').textContent()).toContain(
-    `ANTHROPIC_MODEL=mistral/${MODEL}`,
-  )
+  await expect
+    .poll(() => page.getByLabel('Claude Code').textContent())
+    .toContain(`ANTHROPIC_MODEL=mistral/${MODEL}`)
 
   // What Claude Code sends with these variables.
   const secret = (await page.textContent('.secret code'))!

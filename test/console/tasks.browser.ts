@@ -207,7 +207,7 @@ describe.skipIf(!hasBrowser).each(KINDS)('with $kind', (hands) => {
         await page.waitForSelector('tbody tr:first-child .row-link:has-text("weir")')
         await expect.poll(() => page.textContent('.proof')).toContain('✓ Equals the ledger: $')
         const total = /\$[\d.,]+/.exec((await page.textContent('tfoot'))!)![0]
-        expect(await page.textContent('.proof')).toContain(total)
+        await expect.poll(() => page.textContent('.proof')).toContain(total)
       },
     )
   })

@@ -47,7 +47,7 @@ it.skipIf(!hasBrowser)('is credited when the payment is confirmed', async () => 
   await other.goto(await invite('Bob', false))
   await other.locator('h1:has-text("Your keys")').waitFor()
   await other.locator('.tile:has-text("of the balance")').waitFor()
-  expect(await other.getByText('Add credits').count()).toBe(0)
+  await expect.poll(() => other.getByText('Add credits').count()).toBe(0)
   // The holder of a key buys for its account.
   const holder = await newPage()
   await holder.goto(`${gateway.url}/me`)
@@ -68,5 +68,5 @@ it.skipIf(!hasBrowser)('is credited when the payment is confirmed', async () => 
   await holder.locator('table.rows tbody a').first().click()
   const sheet = holder.getByRole('dialog')
   await sheet.getByText('3 × $0.000001').waitFor()
-  expect(await sheet.innerText()).toContain(String(headers['x-request-id']))
+  await expect.poll(() => sheet.innerText()).toContain(String(headers['x-request-id']))
 })
