@@ -140,23 +140,29 @@ export function writeList({ counted = [], credit }: ListedLimits): string {
 
 type ListedLimits = Pick<KeyLimits, 'counted' | 'credit'>
 
-/** Reads {@link writeList}. A `!` after a value is a mark of the Redis engine. */
+/**
+ * Reads {@link writeList}. A `!` after a value is a mark of the Redis engine. What a damaged file has made unreadable is left out:
+ * each process gives the limits of a key to its ledger again before the first call of that key.
+ */
 export function readList(list: string): ListedLimits {
   if (list === '') return {}
   let credit: Pico | undefined
-  const counted = list.split(';').flatMap((entry): CountedLimit[] => {
+  const counted: CountedLimit[] = []
+  for (const entry of list.split(';')) {
     const [id = '', value = '', raised, until, ...models] = entry.split(',')
-    if (id === 'credit') {
-      credit = BigInt(value)
-      return []
+    try {
+      const amount = BigInt(value.replace('!', ''))
+      if (id === 'credit') credit = amount
+      else
+        counted.push({
+          id,
+          value: amount,
+          ...(models.length > 0 && { models: models.map(decodeURIComponent) }),
+          ...(raised && { raised: { value: BigInt(raised), until: Number(until) } }),
+        })
+    } catch {
+      continue
     }
-    const limit = {
-      id,
-      value: BigInt(value.replace('!', '')),
-      ...(models.length > 0 && { models: models.map(decodeURIComponent) }),
-      ...(raised && { raised: { value: BigInt(raised), until: Number(until) } }),
-    }
-    return [limit]
-  })
+  }
   return { ...(counted.length > 0 && { counted }), ...(credit !== undefined && { credit }) }
 }

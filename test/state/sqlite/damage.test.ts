@@ -8,7 +8,7 @@ import { ConfigError } from '../../../src/errors/errors.ts'
 import { checkPages } from '../../../src/state/sqlite/worker-client.ts'
 import { folder } from '../../_folder.ts'
 import { runs } from '../../_runs.ts'
-import { open, settlement } from './_engine.ts'
+import { KEY, LIMITS, open, openPaid, settlement } from './_engine.ts'
 import { SEED } from '../../_seed.ts'
 
 const ROUNDS = runs(3)
@@ -66,6 +66,25 @@ it('a sum with a part that cannot be keeps no account from its calls, and is a d
   const { ledger } = await open(dirname(file))
   expect((await ledger.account('acct0')).balance).toBe(balances.get('acct0'))
   expect((await ledger.verify()).map(({ account }) => account)).toContain('acct0')
+})
+
+it('limits that cannot be read keep no account from its calls, and are given again', async () => {
+  const { path, ledger: first } = await openPaid()
+  await first.close()
+  const file = new DatabaseSync(join(path, 'ledger.db'))
+  file.exec("UPDATE limits SET list = 'cap.day,x' WHERE key = 'key'")
+  file.close()
+  const { ledger } = await open(path)
+  expect((await ledger.account('acct')).balance).toBe(10n ** 13n)
+  // What the first call of a key does in each process.
+  const limits = { ...LIMITS, rpm: 1 }
+  await ledger.limits('acct', 'key', limits, 1)
+  const entry = { ...KEY, revision: 1, freeTier: { rpm: 1, concurrency: 1 } }
+  expect(ledger.enter({ ...entry, request: 'req_1' })).toMatchObject({ ok: true, paid: true })
+  expect(ledger.enter({ ...entry, request: 'req_2' })).toMatchObject({ ok: false, why: 'rpm' })
+  await ledger.close()
+  const again = await open(path)
+  expect(again.ledger.enter({ ...entry, request: 'req_3' })).toMatchObject({ rate: { limit: 1 } })
 })
 
 describe.each([1, 16, 256])('%i flipped bytes', (count) => {
