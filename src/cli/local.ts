@@ -38,7 +38,8 @@ export async function check(args: Arguments): Promise<void> {
     ...loaded,
     config: { ...config, state: { driver: 'memory' } },
   })
-  const models = gateway.runtime.catalog.at().all()
+  const catalog = gateway.runtime.catalog.at()
+  const models = catalog.all()
   const logins = await tryLogins(gateway).finally(() => gateway.close())
   const idle = idleGuards(gateway.runtime.guards)
   const { lists } = config.prices
@@ -87,7 +88,7 @@ export async function check(args: Arguments): Promise<void> {
         ]),
         ['PRICES FROM', 'CAN'],
       ) +
-      (all ? '' : vendorLines(models)),
+      (all ? '' : vendorLines(models, new Set(catalog.offered()))),
   )
   say(settingsTable(others))
   if (ways.length > 0) say(`\n${waysInWords(ways).join('\n')}\n`)
@@ -119,11 +120,17 @@ function ownModels(
   )
 }
 
-/** A line for each vendor whose models come with its key. */
-function vendorLines(models: readonly Model[]): string {
+/** A line for each vendor whose models come with its key. @param offered those that clients are told of */
+function vendorLines(models: readonly Model[], offered: ReadonlySet<Model>): string {
+  const ended = Map.groupBy(
+    models.filter((one) => !offered.has(one)),
+    ({ vendor }) => vendor,
+  )
   const lines = byVendor(models).map(({ vendor, models: count, checked }) => {
     const age = checked === undefined ? '' : `, prices of ${checked}`
-    return `${vendor}/*: ${count === 1 ? '1 model' : `${count} models`}${age}\n`
+    const past = ended.get(vendor)?.length
+    const left = past === undefined ? '' : `; not listed, because past their end: ${past}`
+    return `${vendor}/*: ${count === 1 ? '1 model' : `${count} models`}${age}${left}\n`
   })
   return lines.length === 0 ? '' : `\n${lines.join('')}`
 }
@@ -193,7 +200,11 @@ export async function init(args: Arguments): Promise<void> {
   await keepOutOfGit()
   const made = token ? `made an admin token in ${ENV_FILE}` : `kept the admin token in ${ENV_FILE}`
   const value = { config: CONFIG_FILE, env: ENV_FILE, token_added: token }
-  print(args, value, () => `Wrote ${CONFIG_FILE} and ${made}. Next: "check", then "serve".\n`)
+  print(
+    args,
+    value,
+    () => `Wrote ${CONFIG_FILE} and ${made}. Next: sluicegate check, then sluicegate serve.\n`,
+  )
 }
 
 /** Adds a token; keeps an existing one, because programs may use it. @returns whether one was added */
@@ -281,14 +292,15 @@ function summaryOf(whole: Model) {
 }
 
 /** The configuration that `init` writes. It works without changes and names the next steps. */
-const STARTER = `extends: starter # mock models, and models of every vendor whose API key is in .env
+const STARTER = `# Mock models, and models of every vendor whose API key is in .env.
+extends: starter
 # Every member is described by: sluicegate docs configuration
 
 server:
   host: 127.0.0.1
   port: 8787
 
-# Folder for accounts, keys and the ledger. Only one process at a time can use it.
+# Folder for accounts, keys and the ledger. One process at a time can use it.
 state:
   driver: file
   path: ./data
@@ -297,7 +309,8 @@ state:
 admin:
   token: \${SLUICEGATE_ADMIN_TOKEN}
 
-# Providers of your own, beside those of the starter. Remove the "#" here and below.
+# Providers of your own, beside those of the starter.
+# Remove the "#" here and below.
 # providers:
 #   house:
 #     use: openai-compatible
@@ -305,7 +318,8 @@ admin:
 #       baseURL: http://127.0.0.1:8000/v1
 #       quirks: vllm
 
-# Models of your own, and members of the starter's models that differ. Prices are USD per unit, as text.
+# Models of your own, and members of the starter's models that differ.
+# Prices are USD per unit, as text.
 models:
   mock/echo:
     name: Echo

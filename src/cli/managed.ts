@@ -94,8 +94,12 @@ export async function testEntry(noun: Noun, admin: Admin, args: Arguments): Prom
   const { data } = await admin.ask('POST', path, body)
   if (data.ok === false) throw new CommandError(failureOf(data))
   print(args, data, () => {
-    const { models, usage: _, ...shown } = data
-    return card({ ...shown, models: models?.length })
+    const { ok, message, ms, models, usage: _, ...shown } = data
+    const what = `${noun[0]!.toUpperCase()}${noun.slice(1, -1)} ${cell(args.positionals[0])}`
+    if (ok === null) return `${what}: ${cell(message)}\n`
+    const found = message ?? (models && `${models.length} models`)
+    const line = `${what} answered after ${cell(ms)} ms${found ? `: ${cell(found)}` : ''}.\n`
+    return line + card(shown)
   })
 }
 

@@ -199,6 +199,9 @@ describe('init and check', () => {
     const token = /^SLUICEGATE_ADMIN_TOKEN=([\w-]{32})\n$/.exec(env)![1]!
     expect((await stat(join(cwd, '.env'))).mode & 0o077).toBe(0)
     expect(out).not.toContain(token)
+    // It is read in a terminal.
+    const lines = (await readFile(join(cwd, 'gateway.config.yaml'), 'utf8')).split('\n')
+    expect(lines.filter((line) => line.length > 80)).toEqual([])
     expect(await readFile(join(cwd, '.gitignore'), 'utf8')).toBe('.env\ndata/\n')
 
     const check = await call(['check'], { cwd })
@@ -304,9 +307,9 @@ describe('commands of a running gateway', () => {
       '--yes',
     )
     const paid = await command('credits', 'add', 'corp', '12.50', '--reference', 'invoice 1')
-    expect(paid.out).toMatch(/balance_usd +12\.5\n/)
+    expect(paid.out).toMatch(/^Account .+ \(corp\): 12\.5 USD booked\. Balance: 12\.5 USD\.\n$/)
     const twice = await command('credits', 'add', 'corp', '12.50', '--reference', 'invoice 1')
-    expect(twice.out).toMatch(/booked before; nothing was added[^]*balance_usd +12\.5\n/)
+    expect(twice.out).toContain('booked before, nothing was changed. Balance: 12.5 USD.\n')
     const other = await command('credits', 'add', 'corp', '125', '--reference', 'invoice 1')
     expect([other.code, other.err]).toEqual([1, expect.stringContaining('with 12.5 USD before')])
 
@@ -427,10 +430,10 @@ describe('commands of a running gateway', () => {
     const reason = ['--reason', 'charged twice']
     const taken = await adjust('corrected', '-2.50', ...reason, '--reference', '-4')
     expect([taken.code, taken.err]).toEqual([0, ''])
-    expect(taken.out).toMatch(/amount_usd +-2\.5\nbalance_usd +-2\.5\n/)
+    expect(taken.out).toContain(': -2.5 USD booked. Balance: -2.5 USD.')
     const again = await adjust(...reason, '--reference', '-4', 'corrected', '-2.50')
-    expect(again.out).toMatch(/booked before; nothing was changed[^]*balance_usd +-2\.5\n/)
-    expect((await adjust('corrected', '3', ...reason)).out).toMatch(/balance_usd +0\.5\n/)
+    expect(again.out).toContain('booked before, nothing was changed. Balance: -2.5 USD.')
+    expect((await adjust('corrected', '3', ...reason)).out).toContain('Balance: 0.5 USD.')
     const shown = await call(['credits', 'show', 'corrected', ...at()])
     expect(shown.out).toMatch(/adjust +-2\.5 +charged twice +-4\n/)
     const changes = await call(['audit', 'list', '--object', 'account:corrected', ...at()])

@@ -30,7 +30,9 @@ describe('from an empty folder', () => {
     for (const name of ['acme/one', 'acme/two']) {
       expect((await sluicegate('models', 'add', name, ...prices)).out).toContain(`added: ${name}\n`)
     }
-    expect((await sluicegate('providers', 'test', 'acme')).out).toMatch(/^ok +true\n/m)
+    expect((await sluicegate('providers', 'test', 'acme')).out).toMatch(
+      /^Provider acme answered after \d+ ms: \d+ models\.\n$/,
+    )
     expect((await sluicegate('models', 'test', 'acme/one')).out).toMatch(/^cost_usd +0\.000005\n/m)
     expect((await sluicegate('providers', 'offers', 'acme')).out).toContain('acme/two')
     const body = JSON.stringify({ model: 'acme/two', messages: [{ role: 'user', content: 'hi' }] })

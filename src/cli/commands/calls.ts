@@ -3,7 +3,7 @@ import { REQUEST_FILTERS } from '../../server/admin/resources/request.ts'
 import { USAGE_FILTERS } from '../../server/admin/resources/usage.ts'
 import { asked, connected, list, RANGE, whole } from '../asked.ts'
 import { CommandError, type Group } from '../command.ts'
-import { card, cell } from '../output.ts'
+import { cell } from '../output.ts'
 import { required, withQuery } from '../settings.ts'
 import { billText, endOf, proofOf, requestCard, usageText } from '../shown.ts'
 
@@ -45,7 +45,7 @@ export const CALLS: Group = {
     asked('requests show', 'Show everything that is known of one call.', {
       arguments: ['request'],
       options: { bill: { help: 'which quantity was charged at which price' } },
-      example: 'requests show req_01K7',
+      example: 'requests show req_01M836W9288QQ0XZ5GCMSVB8JC',
       ask: (_, path) => `/requests${path}`,
       json: ({ data: { bill, ...call } }, { on }, { id }) => {
         if (on.has('bill')) billText({ ...call, bill }, id)
@@ -72,8 +72,12 @@ export const CALLS: Group = {
         const reason = required(args, 'reason', 'A refund says why')
         return ['POST', `/requests${path}/refund`, { usd: args.text.usd, reason }]
       },
-      show: ({ data }) =>
-        `${data.duplicate ? 'This call was refunded before; nothing was changed.\n' : ''}${card(data)}`,
+      show: ({ data: { account_id, amount_usd, balance_usd, request_id, duplicate } }) => {
+        const what = duplicate
+          ? `was refunded before, nothing was changed`
+          : `is refunded: ${cell(amount_usd)} USD`
+        return `Call ${cell(request_id)} ${what}. Balance of account ${cell(account_id)}: ${cell(balance_usd)} USD.\n`
+      },
     }),
     asked('requests end', 'End a running call.', {
       arguments: ['request'],

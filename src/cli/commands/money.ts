@@ -1,6 +1,7 @@
 /** Commands over accounts, teams and their money. */
 import { asked, calledOf, cardOf, connected, list, whole } from '../asked.ts'
 import type { Group, OptionSpecs } from '../command.ts'
+import type { Named } from '../look-up.ts'
 import { card, cell, print, table } from '../output.ts'
 import { required, withQuery } from '../settings.ts'
 import { statementText } from '../shown.ts'
@@ -11,14 +12,15 @@ const REFERENCE: OptionSpecs = {
 }
 const paymentCard = cardOf(({ charge }) => ({ charge: `${charge.amount} ${charge.currency}` }))
 
-/** The line of a booking, with the balance after it. */
-const booked = (nothing: string) =>
-  function text({ data }: any): string {
-    const twice = data.duplicate
-      ? `This reference was booked before; nothing was ${nothing}.\n`
-      : ''
-    return twice + card(data)
-  }
+/** The sentence of a booking, with the balance after it. */
+function booked({ data }: any, _: unknown, account: Named): string {
+  const { amount_usd, balance_usd, free_tier } = data
+  const what = data.duplicate
+    ? 'this reference was booked before, nothing was changed'
+    : `${cell(amount_usd)} USD booked`
+  const tier = free_tier ? ' It stays on the free tier.' : ''
+  return `Account ${calledOf(account)}: ${what}. Balance: ${cell(balance_usd)} USD.${tier}\n`
+}
 
 export const MONEY: Group = {
   name: 'Accounts and money',
@@ -50,7 +52,7 @@ export const MONEY: Group = {
           { usd, ...promo, expires_at, ...unlock, reference, note },
         ]
       },
-      show: booked('added'),
+      show: booked,
     }),
     asked('credits adjust', 'Correct a balance.', {
       arguments: ['account', 'usd'],
@@ -72,7 +74,7 @@ export const MONEY: Group = {
         const body = { usd: args.positionals[1], reference, reason, takes_from }
         return ['POST', `${path}/adjust`, body]
       },
-      show: booked('changed'),
+      show: booked,
     }),
     connected(
       'credits show',
