@@ -104,11 +104,15 @@ export function table(
     columns = columns.filter((one) => !isIt(one))
     missing.push(head)
   }
-  if (widthOf(columns) > room) columns = cut(columns, room)
-  const text =
-    widthOf(columns) <= room ? grid(columns) : cards(columns.filter(({ texts }) => texts.length))
-  const note = `Not shown: ${missing.join(', ')}. --wide shows all.\n`
-  return missing.length > 0 ? text + note : text
+  const fitting = cut(columns, room)
+  const isGrid = widthOf(fitting) <= room
+  const text = isGrid ? grid(fitting) : cards(columns.filter(({ texts }) => texts.length))
+  const short = isGrid ? fitting.filter((one) => !columns.includes(one)) : []
+  const notes = [
+    ...(missing.length > 0 ? [`Not shown: ${missing.join(', ')}. `] : []),
+    ...(short.length > 0 ? [`Cut: ${short.map(({ head }) => head).join(', ')}. `] : []),
+  ]
+  return notes.length > 0 ? `${text}${notes.join('')}--wide shows all.\n` : text
 }
 
 /** Names and values, one per line; without those of no value, such as null. */

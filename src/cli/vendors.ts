@@ -5,7 +5,7 @@ import { readPriceFiles } from '../config/price-files.ts'
 import type { Arguments } from './command.ts'
 import { print, table } from './output.ts'
 
-const HEADINGS = ['VENDOR', 'VARIABLE', 'SET', 'MODELS', 'MAKES ITS MODELS']
+const HEADINGS = ['VENDOR', 'VARIABLE', 'SET', 'MODELS', 'MAKES ITS MODELS', 'OR ELSE']
 
 /** Prints the vendors, with the variables that are set here, and how many models of each the price lists have. */
 export async function listVendors(args: Arguments): Promise<void> {
@@ -30,11 +30,13 @@ export async function listVendors(args: Arguments): Promise<void> {
       HEADINGS,
       rows.map((row) => [
         row.name,
-        row.variables.join(', '),
+        row.variables[0],
         row.set === null ? 'no' : 'yes',
         row.local ? 'as its server says' : row.models,
         row.maker ? 'yes' : 'no',
+        row.variables.slice(1).join(', '),
       ]),
+      ['OR ELSE', 'MAKES ITS MODELS'],
     ),
   )
 }

@@ -35,3 +35,18 @@ it('cuts texts, and never a time', () => {
   expect(text).toContain('  2999-12-06 16:17  ')
   expect(text).toMatch(/…/)
 })
+
+it('names the columns whose texts it cuts, and cuts none where each row becomes a card', () => {
+  process.stdout.columns = 60
+  expect(table(HEADINGS, ROWS)).toMatch(/\nCut: WHAT\. --wide shows all\.\n$/)
+  expect(table(HEADINGS, [...ROWS, ['ada', '2999-12-06T16:17:00Z', 'short']], ['WHO'])).toMatch(
+    /a sentence that may be cut in it\n[^]*\nNot shown: WHO\. --wide shows all\.\n$/,
+  )
+  process.stdout.columns = 40
+  const id = 'req_01M836W9288QQ0XZ5GCMSVB8JC'
+  const text = table(
+    ['REQUEST', 'WHAT', 'WHO'],
+    [[id, 'a sentence that wraps', 'oidc:company/ada']],
+  )
+  expect(text).toBe(`REQUEST  ${id}\nWHAT     a sentence that wraps\nWHO      oidc:company/ada\n`)
+})
