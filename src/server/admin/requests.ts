@@ -148,7 +148,7 @@ async function viewOf(request: AdminRequest): Promise<RequestDetails> {
     ? runningRow(own)
     : (await gateway.peers.calls()).find((call) => call.id === id)
   if (running) return { ...callView(running, true, withMoney), limits: limitsView(running) }
-  if (!/^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)) throw notLogged(id)
+  if (!/^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)) throw notLogged(id, WHOLE_ID)
   const call = await gateway.runtime.requests?.find(id)
   const charge = await chargeIn(request, call)
   const content = async () =>
@@ -197,9 +197,11 @@ function ledgerView(charge: ChargeOfCall | undefined): RequestDetails['ledger'] 
   return charge ? { seq: charge.row.seq, cost_usd: usdJson(charge.row.cost) } : null
 }
 
-function notLogged(id: string): NotFound {
+const WHOLE_ID = ' A request is named by its whole id: req_ and 26 letters and digits.'
+
+function notLogged(id: string, hint = ''): NotFound {
   const named = JSON.stringify(id.slice(0, 100))
-  return new NotFound('not_found', `There is no request ${named} in the log.`)
+  return new NotFound('not_found', `There is no request ${named} in the log.${hint}`)
 }
 
 function noLog(): NotFound {
