@@ -63,10 +63,10 @@ export const models: GetRoute = {
   vary: 'authorization, x-api-key',
   answer(call) {
     if (!call.runtime.config.server.modelsByKey) return listFor(call, undefined)
-    const found = callerOf(call)
-    return found instanceof Promise
-      ? found.then((chain) => listFor(call, chain))
-      : listFor(call, found)
+    const caller = callerOf(call)
+    return caller instanceof Promise
+      ? caller.then((chain) => listFor(call, chain))
+      : listFor(call, caller)
   },
 }
 
@@ -113,22 +113,22 @@ function callerOf(call: Call): ListChain | undefined | Promise<ListChain | undef
   const secret = apiKeyIn(call.incoming)
   if (!secret || !hasValidChecksum(secret)) return undefined
   const sha256 = hashSecret(secret)
-  const found = accounts.find(sha256)
-  if (!(found instanceof Promise)) return inForce(call, found)
+  const lookup = accounts.find(sha256)
+  if (!(lookup instanceof Promise)) return inForce(call, lookup)
   const late = () => new Error('the records have not answered in time')
-  return inTime(found, FIND_MS, late).then(
-    (known) => inForce(call, known),
+  return inTime(lookup, FIND_MS, late).then(
+    (resolved) => inForce(call, resolved),
     () => inForce(call, accounts.remembered(sha256)),
   )
 }
 
-function inForce(call: Call, known: ResolvedKey | null | undefined): ListChain | undefined {
-  if (!known) return undefined
-  const { key, account } = known
+function inForce(call: Call, resolved: ResolvedKey | null | undefined): ListChain | undefined {
+  if (!resolved) return undefined
+  const { key, account } = resolved
   const isOver = [key, account].some((one) => one.disabled || one.archivedAt !== undefined)
   if (isOver || (key.expiresAt !== undefined && key.expiresAt <= Date.now())) return undefined
   call.made.admission = { key, account, played: false }
-  return known
+  return resolved
 }
 
 /** One model, by any of its names. */
@@ -138,9 +138,9 @@ export const model: GetRoute = {
   answer(call) {
     const { catalog } = call
     const name = withoutOnline(argumentOf(call))
-    const found = catalog.find(name)
-    if (!found) throw unknownModel(catalog, name)
-    return documentOf(found, () => JSON.stringify(entryOf(found)))
+    const model = catalog.find(name)
+    if (!model) throw unknownModel(catalog, name)
+    return documentOf(model, () => JSON.stringify(entryOf(model)))
   },
 }
 

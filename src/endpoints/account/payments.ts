@@ -76,15 +76,15 @@ export async function paymentsOf(
 ) {
   checkParameters(query, PARAMETERS)
   const limit = readLimit(query.get('limit'))
-  const found = await payments.list(filter, query.get('after') ?? undefined, limit + 1)
-  if (!found) {
+  const page = await payments.list(filter, query.get('after') ?? undefined, limit + 1)
+  if (!page) {
     const message = "Invalid 'after': nothing in this list has that reference."
     throw new InvalidRequest('invalid_value', message, { param: 'after' })
   }
-  const data = found.slice(0, limit).map(({ row, takenBack }) => holderPayment(row, takenBack))
+  const data = page.slice(0, limit).map(({ row, takenBack }) => holderPayment(row, takenBack))
   const { currency, rate, amounts, min, max } = config.payments!
   const terms = { currency, rate, amounts, min, max }
-  return { data, next: found.length > limit ? data.at(-1)!.reference : null, terms }
+  return { data, next: page.length > limit ? data.at(-1)!.reference : null, terms }
 }
 
 /** A payment whose customer has come back. @throws NotFound for one of another customer */
@@ -93,8 +93,8 @@ export async function returnedPayment(
   reference: string,
   isOwn: (payment: KnownPayment) => boolean,
 ) {
-  const known = await payments.payment(reference)
-  if (!isOwn(known)) {
+  const payment = await payments.payment(reference)
+  if (!isOwn(payment)) {
     throw new NotFound('not_found', `There is no payment ${JSON.stringify(reference)}.`)
   }
   const { row, takenBack } = await payments.returned(reference)

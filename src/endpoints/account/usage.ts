@@ -38,10 +38,10 @@ export async function usageOf(
   groups = HOLDER_GROUPS,
 ): Promise<Body> {
   if (!config.log.holders || !usage) throw notHere()
-  const asked = readUsageQuery(parameters, groups, now)
+  const parsed = readUsageQuery(parameters, groups, now)
   const owner = await accounts.account(account)
   const zones = new Set([owner?.timeZone ?? config.defaults.timeZone])
-  const { query: question, zone } = inZones(asked, parameters, zones)
+  const { query: question, zone } = inZones(parsed, parameters, zones)
   if (question.metric === 'margin_usd') throw wrongQuery('metric', 'another metric')
   const query = { ...question, filters: { ...question.filters, key: keys } }
   const { result, checked, since } = await usage.ask('usage', {
@@ -99,15 +99,16 @@ export async function requestOf(
   if (!/^req_[0-9A-HJKMNP-TV-Z]{26}$/.test(id)) throw noRequest(id)
   const logged = await requests?.find(id)
   const charge = await usage.ask('charge', { request: id, account })
-  const known = logged ?? (charge && callOfCharge(charge))
-  if (!known || !keys.includes(known.key_id!) || known.account_id !== account) throw noRequest(id)
+  const record = logged ?? (charge && callOfCharge(charge))
+  if (!record || !keys.includes(record.key_id!) || record.account_id !== account)
+    throw noRequest(id)
   const explained = charge && (await prices.explain(charge.row))
   const { vendor: _, ...bill } = explained
     ? billView(explained, charge.refund)
     : { vendor: undefined }
   const missing = charge ? 'prices' : 'folded'
   const shown = { bill: explained ? bill : null, ...(!explained && { bill_missing: missing }) }
-  return { data: { ...holderCall(known), ...shown } }
+  return { data: { ...holderCall(record), ...shown } }
 }
 
 const PRIVATE = { authenticated: true, cacheControl: 'no-store' }

@@ -155,12 +155,12 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
   #nativeCalls = false
   #emitTo: (chunk: AnswerChunk) => void = () => {}
 
-  constructor(envelope: Envelope, asked: AskedChat = UNKNOWN) {
+  constructor(envelope: Envelope, request: AskedChat = UNKNOWN) {
     const { id, created, model } = envelope
     this.#envelope = envelope
     this.#head = { id, created, model }
-    this.#usage = new ChatUsage(asked)
-    this.#wanted = asked.choices
+    this.#usage = new ChatUsage(request)
+    this.#wanted = request.choices
   }
 
   usage(): UsageReport {
@@ -230,14 +230,20 @@ export class ChatAnswer implements ProviderAnswer<AnswerChunk>, ChainStep<ChatCh
   }
 
   #read(
-    { index: choiceIndex, delta: said, finish_reason, stop_sequence, logprobs }: ChatChunkChoice,
+    {
+      index: choiceIndex,
+      delta: wireDelta,
+      finish_reason,
+      stop_sequence,
+      logprobs,
+    }: ChatChunkChoice,
     i: number,
   ): void {
     const index = choiceIndex ?? i
     const usage = this.#usage
     // Checked before it is counted: what is malformed has no characters.
     const delta: ChatDelta | null | undefined =
-      !said || this.#envelope.native || isText(said) ? said : wellFormed(said)
+      !wireDelta || this.#envelope.native || isText(wireDelta) ? wireDelta : wellFormed(wireDelta)
     if (finish_reason) this.#finished.add(index)
     if (delta) {
       usage.add(delta)
@@ -354,7 +360,7 @@ interface ToolCall {
   readonly text: SurrogateJoiner
   pending: string
   /** All arguments so far, where the vendor gave no id: then they tell where the next call begins. */
-  said: string | undefined
+  args: string | undefined
   bare: boolean
   /** All its parts have come. */
   done: boolean
@@ -532,23 +538,22 @@ class ChoiceState {
 
   /** `reasoning` and `reasoning_details` have the same text; the missing one is made from the other. */
   #reason(text: string | undefined, details: readonly ReasoningDetail[]): void {
-    const given =
-      details.length > 0 ? details : [{ type: 'reasoning.text', text, index: 0 } as const]
+    const all = details.length > 0 ? details : [{ type: 'reasoning.text', text, index: 0 } as const]
     const entries: ReasoningDetail[] = []
     let visible = ''
-    given.forEach((detail, position) => {
+    all.forEach((detail, position) => {
       const { id, format, index: place, ...rest } = detail
       const index = place ?? position
       const blocks = (this.#blocks ??= new Map())
-      const known = blocks.get(index)
-      const block = known ?? new SurrogateJoiner()
-      if (!known) blocks.set(index, block)
+      const existing = blocks.get(index)
+      const block = existing ?? new SurrogateJoiner()
+      if (!existing) blocks.set(index, block)
       const entry: Record<string, unknown> = { ...rest }
       if (typeof detail.text === 'string') visible += entry.text = block.take(detail.text)
       else if (typeof detail.summary === 'string')
         visible += entry.summary = block.take(detail.summary)
       // Once per block: client libraries concatenate repeated strings.
-      if (!known) Object.assign(entry, { id: id ?? null, format: format ?? 'unknown' })
+      if (!existing) Object.assign(entry, { id: id ?? null, format: format ?? 'unknown' })
       entries.push({ ...entry, index } as ReasoningDetail)
       if (index !== this.#unsigned) this.#leaveReasoning()
       this.#unsigned = detail.signature ? undefined : index
@@ -572,7 +577,7 @@ class ChoiceState {
       if (call.done) throw interruptedCall()
       const rest = call.text.take(typeof text === 'string' ? text : JSON.stringify(text))
       call.pending += rest
-      if (call.said !== undefined) call.said += rest
+      if (call.args !== undefined) call.args += rest
       call.bare = false
     }
     if (fragment.done === true) call.done = true
@@ -606,7 +611,7 @@ class ChoiceState {
       name,
       text: new SurrogateJoiner(),
       pending: '',
-      said: id === undefined ? '' : undefined,
+      args: id === undefined ? '' : undefined,
       bare: true,
       done: false,
     }
@@ -672,10 +677,10 @@ function isAnother(call: ToolCall, id: string | undefined, name: string): boolea
 }
 
 /** Whether a fragment calls the same tool once more: without an id, only complete arguments before others tell. */
-function isRepeated({ name: known, said }: ToolCall, name: string, text: unknown): boolean {
-  if (name === '' || name !== known || said === undefined) return false
+function isRepeated({ name: begun, args }: ToolCall, name: string, text: unknown): boolean {
+  if (name === '' || name !== begun || args === undefined) return false
   const begins = typeof text === 'string' ? /^\s*\{/.test(text) : isObject(text)
-  return begins && isWhole(said)
+  return begins && isWhole(args)
 }
 
 function isWhole(text: string): boolean {
@@ -712,9 +717,9 @@ function tokensOf(logprobs: any): object {
 }
 
 /** The tokens of a list that clients can read; null for no list. */
-function tokenList(given: unknown): object[] | null {
-  if (!Array.isArray(given)) return null
-  return given.filter(isToken).map((token) => {
+function tokenList(value: unknown): object[] | null {
+  if (!Array.isArray(value)) return null
+  return value.filter(isToken).map((token) => {
     const { top_logprobs: others } = token
     if (others === undefined || (Array.isArray(others) && others.every(isToken))) return token
     return { ...token, top_logprobs: Array.isArray(others) ? others.filter(isToken) : [] }

@@ -223,7 +223,7 @@ export function askedIn(call: Call, sent: SentChat): AskedChat {
 
 /** The usage of an answer: what its vendor has reported, beside what its request and its text explain. */
 export class ChatUsage {
-  readonly #asked: AskedChat
+  readonly #request: AskedChat
   reported: OpenAIUsage | undefined = undefined
   isPartial = false
   isRunning = false
@@ -238,15 +238,15 @@ export class ChatUsage {
   /** Whether reasoning is not, or not only, shown as it was written: as a summary, or encrypted. */
   #condensed = false
 
-  constructor(asked: AskedChat) {
-    this.#asked = asked
+  constructor(request: AskedChat) {
+    this.#request = request
   }
 
   /** The last report counts that is complete, can be read, and is not all zero. @returns whether this one counts */
   note(usage: OpenAIUsage, isPartial: boolean): boolean {
-    const known = this.reported
-    if (known && isPartial && !this.isPartial) return false
-    if (known && readableCounts(usage) < readableCounts(known)) return false
+    const previous = this.reported
+    if (previous && isPartial && !this.isPartial) return false
+    if (previous && readableCounts(usage) < readableCounts(previous)) return false
     this.reported = usage
     this.isPartial = isPartial
     this.resultBytes = 0
@@ -272,11 +272,11 @@ export class ChatUsage {
   }
 
   report(): UsageReport {
-    const { prompt, promptBytes, maySearch, ceiling, choices: n, capped, model } = this.#asked
+    const { prompt, promptBytes, maySearch, ceiling, choices: n, capped, model } = this.#request
     const reported = this.reported && toReported(this.reported)
     const searches = Math.max(readCount(reported?.searches) ?? 0, this.searches)
     const searched = searches > 0 || maySearch ? SEARCH_TOKENS : 0
-    const hidden = this.#reasoned && !this.#condensed ? undefined : this.#asked.hidden
+    const hidden = this.#reasoned && !this.#condensed ? undefined : this.#request.hidden
     // A complete report counts the searches itself: some fail, and are free.
     const begun = this.searches > 0 && (!reported || this.isPartial || this.isRunning)
     const promptTokens = bounds(
@@ -398,10 +398,10 @@ export class OutputLimit implements ChainStep<AnswerChunk, AnswerChunk> {
   }
 
   push(chunk: AnswerChunk, emit: (chunk: AnswerChunk) => void): void {
-    const [said] = chunk.choices
+    const [entry] = chunk.choices
     // An event of a vendor that says nothing.
-    if (!said) return this.#over ? undefined : emit(chunk)
-    const { index = 0, delta, finish_reason } = said
+    if (!entry) return this.#over ? undefined : emit(chunk)
+    const { index = 0, delta, finish_reason } = entry
     const choice = (this.#choices[index] ??= { characters: 0, over: false, ended: false })
     if (finish_reason) {
       choice.ended = true

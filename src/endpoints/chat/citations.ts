@@ -87,8 +87,8 @@ export class CitationStep implements Step<ChatChunk, ChatChunk> {
       if (delta?.annotations) (this.#others[index] ??= []).push(...delta.annotations)
       if (finish_reason && isEmpty(delta)) {
         const annotations = this.#annotations(index)
-        const said = { index, delta: { content: '', annotations }, logprobs: null }
-        emit({ ...chunk, choices: [{ ...said, finish_reason: null }] })
+        const annotated = { index, delta: { content: '', annotations }, logprobs: null }
+        emit({ ...chunk, choices: [{ ...annotated, finish_reason: null }] })
         choices.push(choice)
       } else if (finish_reason) {
         choices.push({ ...choice, delta: { ...delta, annotations: this.#annotations(index) } })

@@ -102,8 +102,8 @@ function guardOfCompletions(): GuardAdapter<CompletionRequest, AnswerChunk> {
   const { withhold: _noTurns, ...shared } = guardAdapter
   return {
     ...shared,
-    inputTexts({ completion: { suffix }, ...asked }, refusals) {
-      const items = chatTexts(asked, refusals).items.map((item) => ({
+    inputTexts({ completion: { suffix }, ...request }, refusals) {
+      const items = chatTexts(request, refusals).items.map((item) => ({
         ...item,
         id: item.id.replace(/^messages\[/, 'prompt['),
       }))

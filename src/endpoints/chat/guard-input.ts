@@ -222,8 +222,8 @@ function readMessage(message: ChatMessage, at: string, current: boolean, items: 
   if (Array.isArray(content)) {
     content.forEach((part, index) => {
       const place = `${at}.content[${index}]`
-      const found = readPart(part, place, add)
-      if (found) media.push(found)
+      const mediaItem = readPart(part, place, add)
+      if (mediaItem) media.push(mediaItem)
       const { type } = part
       readLabel(part.cache_control, `${place}.cache_control`, add)
       readRest(part, new Set(['type', 'cache_control', type]), place, add)

@@ -147,7 +147,7 @@ class ChatCodec implements OutputCodec<AnswerChunk> {
     removed: Removed,
   ): OutputPiece<AnswerChunk>[] {
     const pieces: OutputPiece<AnswerChunk>[] = []
-    const part = (said: ChatDelta) => only(head, choice, said)
+    const part = (fields: ChatDelta) => only(head, choice, fields)
     if (logprobs) removed('logprobs')
     for (const name in delta) if (!KNOWN.has(name) && delta[name] !== undefined) removed(name)
     if (delta?.role) {
@@ -189,7 +189,7 @@ class ChatCodec implements OutputCodec<AnswerChunk> {
   #reasoning(
     choice: number,
     entry: ReasoningDetail,
-    part: (said: ChatDelta) => AnswerChunk,
+    part: (fields: ChatDelta) => AnswerChunk,
   ): OutputPiece<AnswerChunk> | undefined {
     const { type, summary, index = 0 } = entry
     const text = entry.text || summary

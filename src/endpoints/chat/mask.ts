@@ -97,7 +97,7 @@ function mapMessage(message: ChatMessage, change: ChangeTexts): ChatMessage {
           ? change([content], isResult ? 'json' : 'plain')[0]
           : mapParts(content, change, isResult),
       tool_calls: (calls) => mapList(calls, call),
-      function_call: (asked) => mapMembers(asked, ofFunction(change), all),
+      function_call: (fn) => mapMembers(fn, ofFunction(change), all),
       reasoning_details: (details) =>
         mapList(details, (detail: any) =>
           mapMembers(
@@ -123,8 +123,8 @@ function mapCall(call: any, change: ChangeTexts): any {
     {
       id: null,
       type: null,
-      function: (asked) => mapMembers(asked, ofFunction(change), all),
-      custom: (asked) => mapMembers(asked, { name: null }, all),
+      function: (fn) => mapMembers(fn, ofFunction(change), all),
+      custom: (tool) => mapMembers(tool, { name: null }, all),
     },
     all,
   )
@@ -319,17 +319,17 @@ class RestoreChat implements ChainStep<AnswerChunk, AnswerChunk> {
     const { index = 0 } = call
     const args = call.function?.arguments
     const input = call.custom?.input
-    const said = (member: object) =>
+    const deltaWith = (member: object) =>
       ({ tool_calls: [{ index, ...member }] }) as unknown as ChatDelta
     if (args) {
-      const more = (text: string) => said({ function: { arguments: text } })
+      const more = (text: string) => deltaWith({ function: { arguments: text } })
       return {
         ...call,
         function: { ...call.function, arguments: grow(`call ${index}`, 'json', args, more) },
       }
     }
     if (!input) return call
-    const more = (text: string) => said({ custom: { input: text } })
+    const more = (text: string) => deltaWith({ custom: { input: text } })
     return {
       ...call,
       custom: { ...call.custom, input: grow(`custom ${index}`, 'plain', input, more) },
@@ -409,14 +409,19 @@ function joined(delta: ChatDelta | undefined, rest: ChatDelta): ChatDelta {
   }
   for (const call of tool_calls ?? []) {
     const calls: any[] = whole.tool_calls ?? []
-    const known = calls.find((one) => one.index === call.index)
+    const existing = calls.find((one) => one.index === call.index)
     const [member] = Object.keys(call).filter((name) => name !== 'index') as [string]
     const [text] = Object.keys(call[member]) as [string]
-    const grown = known && {
-      ...known,
-      [member]: { ...known[member], [text]: (known[member]?.[text] ?? '') + call[member][text] },
+    const grown = existing && {
+      ...existing,
+      [member]: {
+        ...existing[member],
+        [text]: (existing[member]?.[text] ?? '') + call[member][text],
+      },
     }
-    whole.tool_calls = known ? calls.map((one) => (one === known ? grown : one)) : [...calls, call]
+    whole.tool_calls = existing
+      ? calls.map((one) => (one === existing ? grown : one))
+      : [...calls, call]
   }
   return whole as ChatDelta
 }

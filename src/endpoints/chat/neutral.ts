@@ -80,9 +80,9 @@ export function neutralSound(source: string): string {
 export function neutralFile(source: string, filename = ''): string {
   if (/^https?:/i.test(source.slice(0, 6)) || isDataUrl(source)) return neutralUrl(source)
   const data = canonicalBase64(source)
-  const found = mediaTypeOf(Buffer.from(data.slice(0, HEAD_DIGITS), 'base64'))
+  const detected = mediaTypeOf(Buffer.from(data.slice(0, HEAD_DIGITS), 'base64'))
   const named = TYPES[filename.slice(filename.lastIndexOf('.') + 1).toLowerCase()]
-  return `data:${found ?? named ?? 'application/pdf'};base64,${data}`
+  return `data:${detected ?? named ?? 'application/pdf'};base64,${data}`
 }
 
 const HEAD_DIGITS = 1024

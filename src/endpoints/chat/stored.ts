@@ -32,11 +32,11 @@ export function unpacked(
   { streamed, head, chunks }: StoredChat,
   stream: boolean,
 ): readonly AnswerChunk[] {
-  const given = chunks.map((chunk) => restored(chunk, head))
-  if (stream && !streamed) return answer.whole(collect(given))
+  const restoredChunks = chunks.map((chunk) => restored(chunk, head))
+  if (stream && !streamed) return answer.whole(collect(restoredChunks))
   const parts: AnswerChunk[] = []
   const take = (chunk: AnswerChunk) => void parts.push(chunk)
-  for (const chunk of given) answer.push(chunk, take)
+  for (const chunk of restoredChunks) answer.push(chunk, take)
   answer.push({ ...toChunk({ choices: [] }), endOfStream: true }, take)
   answer.end(take)
   return parts

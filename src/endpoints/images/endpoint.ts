@@ -189,16 +189,16 @@ function editOfForm({ fields, files }: Form, limits: BodyLimits): ImageRequest {
 }
 
 function editOfJson(body: object, limits: BodyLimits): ImageRequest {
-  const { images: given, mask: givenMask, ...others } = body as Record<string, any>
+  const { images: entries, mask: givenMask, ...others } = body as Record<string, any>
   // Sizes are checked before everything else, as in forms.
-  const all = Array.isArray(given) ? given : []
+  const all = Array.isArray(entries) ? entries : []
   all.forEach((one, index) => checkSize(one, `images[${index}].image_url`, limits))
   checkSize(givenMask, 'mask.image_url', limits)
   const request = validated(others, editBody, readPolicy)
-  if (given === undefined || given === null) checkCount(0, 'image', limits)
-  const mistake = list(reference, 1, limits.files)(given)
+  if (entries === undefined || entries === null) checkCount(0, 'image', limits)
+  const mistake = list(reference, 1, limits.files)(entries)
   if (mistake) throw invalid('images', mistake)
-  const images = (given as { image_url: string }[]).map(({ image_url }, index) =>
+  const images = (entries as { image_url: string }[]).map(({ image_url }, index) =>
     inlineImage(image_url, `images[${index}].image_url`, IMAGE_TYPES),
   )
   if (givenMask === undefined || givenMask === null) return { ...request, images }

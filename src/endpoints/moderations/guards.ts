@@ -130,8 +130,8 @@ function knowsItsModel({ guard }: GuardInstance): boolean {
 }
 
 function judgeOf({ catalog }: Call, guards: readonly GuardInstance[]): Model | undefined {
-  const asked = guards.map(({ guard }) => guard.asks?.(undefined)).find((id) => id !== undefined)
-  return asked === undefined ? undefined : catalog.get(asked)
+  const modelId = guards.map(({ guard }) => guard.asks?.(undefined)).find((id) => id !== undefined)
+  return modelId === undefined ? undefined : catalog.get(modelId)
 }
 
 /** The model of a call to guards, at the price of the model that they ask. @param isPaid the account pays for it */

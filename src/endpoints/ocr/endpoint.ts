@@ -452,8 +452,10 @@ function whole(part: OcrPart, index: number, texts: readonly AtomicText[]): Atom
 
 function textsOf({ markdown, header, footer, tables, images, ...rest }: any): AtomicText[] {
   const annotations = listed(images).map((image) => image?.image_annotation)
-  const said = [markdown, header, footer, ...listed(tables).map((table) => table?.content)]
-  const texts = [...said, ...annotations].filter((text) => typeof text === 'string' && text !== '')
+  const contents = [markdown, header, footer, ...listed(tables).map((table) => table?.content)]
+  const texts = [...contents, ...annotations].filter(
+    (text) => typeof text === 'string' && text !== '',
+  )
   const written = formattedIn({ tables, images, ...rest }).filter((text) => !texts.includes(text))
   return [
     ...texts.map((text) => ({ text })),

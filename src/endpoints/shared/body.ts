@@ -60,15 +60,15 @@ const SESSION_HEADERS = [
 
 /**
  * The session of a request.
- * @param given the value of a member of the body; it wins over the headers
+ * @param sessionId the value of a member of the body; it wins over the headers
  * @param cacheKey names a cache that calls share; it counts as a session where nothing else does
  */
 export function sessionOf(
   incoming: Incoming,
-  given?: string,
+  sessionId?: string,
   cacheKey?: string,
 ): string | undefined {
-  let session = given || undefined
+  let session = sessionId || undefined
   for (const name of SESSION_HEADERS) session ??= incoming.header(name) || undefined
   return (session ?? cacheKey)?.slice(0, MAX_SESSION_LENGTH) || undefined
 }

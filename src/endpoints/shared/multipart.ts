@@ -167,12 +167,12 @@ function byPlace<T extends { readonly place: number }>(items: readonly T[]): T[]
 }
 
 function fileOf({ filename, mediaType, pieces }: Part): MediaFile {
-  const found =
+  const type =
     mediaTypeOf(firstBytes(pieces)) ??
     (VAGUE.has(mediaType) ? undefined : mediaType) ??
     (filename && mediaTypeOfName(filename)) ??
     UNKNOWN_TYPE
-  return new ReceivedFile(pieces, found, filename)
+  return new ReceivedFile(pieces, type, filename)
 }
 
 const VAGUE: ReadonlySet<string> = new Set([

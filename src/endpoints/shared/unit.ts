@@ -202,14 +202,14 @@ export function wholeAnswer<Result extends object, Part>(
   partsOf: (result: Result) => readonly Part[],
   usageOf: (result: Result) => UsageReport,
 ): ProviderAnswer<Part> {
-  let given: Result
+  let answer: Result
   const whole = (result: Result): readonly Part[] => {
-    given = result
+    answer = result
     return partsOf(result)
   }
   // A provider that answers in parts has none of what was asked for.
   const refuse = () => void whole({} as Result)
-  return { steps: [{ push: refuse, end: refuse }], whole, usage: () => usageOf(given) }
+  return { steps: [{ push: refuse, end: refuse }], whole, usage: () => usageOf(answer) }
 }
 
 /** Retains the last part until the parts run out, and puts the receipt on it. */

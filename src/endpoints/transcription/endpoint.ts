@@ -134,7 +134,7 @@ export class TranscriptAnswer
   readonly #model: Model
   readonly #hearing: Hearing
   readonly #request: Pick<TranscriptionRequest, 'stream' | 'include' | 'response_format'>
-  #said = ''
+  #text = ''
   #segments = 0
   #done: DonePart | undefined
 
@@ -145,9 +145,9 @@ export class TranscriptAnswer
     this.#request = { stream, include, response_format }
   }
 
-  push(given: TranscriptionEvent, emit: (part: TranscriptPart) => void): void {
+  push(raw: TranscriptionEvent, emit: (part: TranscriptPart) => void): void {
     if (this.#done) return
-    const event = wellFormed(given)
+    const event = wellFormed(raw)
     this.#received.add(event.type === 'segment' ? 1 : event.text.length)
     const { stream, include } = this.#request
     if (event.type === 'done') this.#done = this.#complete(event)
@@ -156,7 +156,7 @@ export class TranscriptAnswer
       if (stream) emit({ ...event, segment: nameSpeakers(event.segment) })
     } else if (event.text !== '') {
       const { logprobs, ...delta } = event
-      this.#said += event.text
+      this.#text += event.text
       if (stream) emit(include && logprobs ? event : delta)
     }
     if (!this.#done) return
@@ -176,7 +176,7 @@ export class TranscriptAnswer
   }
 
   usage(): UsageReport {
-    return usageOf(this.#hearing, this.#model, this.#done, this.#said)
+    return usageOf(this.#hearing, this.#model, this.#done, this.#text)
   }
 
   received(): number {
@@ -184,9 +184,10 @@ export class TranscriptAnswer
   }
 
   #complete(event: TranscriptionEvent & { type: 'done' }): DonePart {
-    const { logprobs, segments: given, ...rest } = event
+    const { logprobs, segments: reported, ...rest } = event
     const { words = [] } = rest
-    const segments = given ?? (words.length > 0 ? segmentsFromWords(event.text, words) : undefined)
+    const segments =
+      reported ?? (words.length > 0 ? segmentsFromWords(event.text, words) : undefined)
     const ends = [...(segments ?? []), ...words].map(({ end }) => end)
     const known = rest.duration ?? this.#hearing.measured
     // The length in a file's head may be too small.
@@ -212,7 +213,7 @@ export class TranscriptAnswer
 
   /** Emits what a streaming client has not got yet: everything, from a model that cannot stream. */
   #tellRest({ text, segments = [] }: DonePart, emit: (part: TranscriptPart) => void): void {
-    const silent = this.#said === ''
+    const silent = this.#text === ''
     const apart = this.#request.response_format === 'diarized_json' && segments.length > 0
     if (!apart) {
       if (silent && text !== '') emit({ type: 'delta', text })
@@ -244,9 +245,9 @@ const OPTIONAL: Readonly<Record<string, Check>> = {
 }
 
 /** @throws UpstreamFailure for an event without text or times */
-function wellFormed(given: TranscriptionEvent): TranscriptionEvent {
-  if (event(given)) throw brokenAnswer('The model provider sent a malformed transcript.')
-  return withoutInvalid(given, OPTIONAL)
+function wellFormed(raw: TranscriptionEvent): TranscriptionEvent {
+  if (event(raw)) throw brokenAnswer('The model provider sent a malformed transcript.')
+  return withoutInvalid(raw, OPTIONAL)
 }
 
 // What a transcript costs: by the second, or by tokens.
@@ -376,7 +377,7 @@ const CHANNEL = 'transcript'
 
 /** Segments, words and the whole text repeat what the deltas have said. */
 class TranscriptCodec implements OutputCodec<TranscriptPart> {
-  #said = ''
+  #text = ''
   #segments = 0
 
   split(part: TranscriptPart, take: Take, removed: (field: string) => void): void {
@@ -384,7 +385,7 @@ class TranscriptCodec implements OutputCodec<TranscriptPart> {
     const base = { choice: 0, channel: CHANNEL, part: shown } as const
     switch (shown.type) {
       case 'delta':
-        this.#said += shown.text
+        this.#text += shown.text
         return take({ ...base, kind: 'text', text: shown.text })
       case 'segment':
         return take({
@@ -413,7 +414,7 @@ class TranscriptCodec implements OutputCodec<TranscriptPart> {
       ...speakersOf([...segments, ...words]),
     ]
     return [
-      { text, duplicate: text === this.#said },
+      { text, duplicate: text === this.#text },
       ...again.filter((one) => one !== '').map((one) => ({ text: one, duplicate: true })),
     ]
   }
@@ -569,7 +570,7 @@ function jsonOf(done: DonePart, request: TranscriptionRequest): object {
       return { task: 'transcribe', duration: done.duration ?? 0, text, segments }
     }
     default:
-      return { text, ...said(done) }
+      return { text, ...optionalMembers(done) }
   }
 }
 
@@ -604,14 +605,14 @@ function payloadOf(part: TranscriptPart, call: Call): object {
       return {
         type: 'transcript.text.done',
         text: part.text,
-        ...said(part),
+        ...optionalMembers(part),
         ...billedJson(part.receipt!, usageJson(part.receipt!, call)),
       }
   }
 }
 
 /** Language and log probabilities, if known. Names of languages are left out: clients expect a code. */
-function said({ language, logprobs }: DonePart): object {
+function optionalMembers({ language, logprobs }: DonePart): object {
   const code = language !== undefined && /^[a-z]{2}$/.test(language)
   return { ...(code && { languages: [{ code: language }] }), ...(logprobs && { logprobs }) }
 }

@@ -22,9 +22,9 @@ export function toConversation(body: Record<string, any>, text: string): Convers
   const messages: ChatMessage[] = []
   const system = systemMessage(body.system)
   if (system) messages.push(system)
-  const given: any[] = body.messages
-  const inputs = inputsIn(given, text)
-  given.forEach((message, index) => {
+  const entries: any[] = body.messages
+  const inputs = inputsIn(entries, text)
+  entries.forEach((message, index) => {
     const path = `messages[${index}]`
     const blocks = blocksOf(message)
     const kept = blocks.filter(([{ type, content }, place]) => {

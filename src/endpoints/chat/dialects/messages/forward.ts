@@ -149,8 +149,8 @@ function joined(before: MessageEvent, event: MessageEvent): MessageEvent {
 function messageEvents(data: any): MessageEvent[] {
   const { content, stop_reason, stop_sequence, usage } = data
   const message = { ...data, content: [], stop_reason: null, stop_sequence: null }
-  const given: unknown[] = Array.isArray(content) ? content : []
-  const blocks = given.filter(isObject).flatMap(blockEvents)
+  const items: unknown[] = Array.isArray(content) ? content : []
+  const blocks = items.filter(isObject).flatMap(blockEvents)
   const delta = { stop_reason, stop_sequence, ...('stop_details' in data && stopDetails(data)) }
   return [
     { type: 'message_start', message },

@@ -26,13 +26,13 @@ type Changes = Map<string, string | undefined>
 /** Unchanged members keep their text: caches and signatures depend on it. See {@link NativeFormat.prepare}. */
 export const prepare: NativeFormat['prepare'] = (request, to) => {
   const { rawJson, stream, nativeHeaders: headers = {} } = request
-  const given = rawJson?.text
+  const source = rawJson?.text
   // A vendor may read another one of two members with the same name than guards have.
-  if (given === undefined || rawJson!.isAmbiguous) return undefined
+  if (source === undefined || rawJson!.isAmbiguous) return undefined
   const body = rawJson!.value as Record<string, any>
   // Guards that judge a conversation read nothing of them.
   if (to.guarded && (body.messages.some(hasVendorResult) || hasInstructions(body))) return undefined
-  const text = withNeutralMedia(given, body, 'messages')
+  const text = withNeutralMedia(source, body, 'messages')
   const places = new Map(membersOf(text).map(({ name, start }) => [name, start]))
   const left = notPassed(body, PASSED, to.passes, NEVER_PASSED)
   const ignored = left.filter((name) => !REMOVED.includes(name) && (body[name] ?? null) !== null)

@@ -35,26 +35,26 @@ export function readMessagesRequest(
     throw new InvalidRequest(code, `${param}: Field required`, { param })
   }
   if (mistake) throw toInvalidRequest(mistake)
-  const given = withoutNulls(body.value as Record<string, any>)
-  const { messages, ignored } = toConversation(given, body.text!)
-  const tools: readonly any[] = given.tools ?? []
-  const unknown = Object.keys(given).filter((name) => !KNOWN_MEMBERS.has(name))
+  const members = withoutNulls(body.value as Record<string, any>)
+  const { messages, ignored } = toConversation(members, body.text!)
+  const tools: readonly any[] = members.tools ?? []
+  const unknown = Object.keys(members).filter((name) => !KNOWN_MEMBERS.has(name))
   const input: ChatRequest = {
-    model: given.model,
+    model: members.model,
     messages,
-    ...plainMembers(given),
-    ...toolMembers(given, tools),
-    ...reasoningOf(given),
-    ...formatOf(given),
-    ...(!counting && given.stream !== undefined && { stream: given.stream }),
-    ...(!counting && { max_completion_tokens: given.max_tokens }),
+    ...plainMembers(members),
+    ...toolMembers(members, tools),
+    ...reasoningOf(members),
+    ...formatOf(members),
+    ...(!counting && members.stream !== undefined && { stream: members.stream }),
+    ...(!counting && { max_completion_tokens: members.max_tokens }),
   }
   return {
     input: { ...input, labels: () => labelsIn(sendable(body.value), input, WORDS) },
     ignored: [...unknown, ...ignored, ...foreignTools(tools)],
-    answerOptions: answerOptions(given, header),
+    answerOptions: answerOptions(members, header),
     nativeHeaders: nativeHeaders(header),
-    untranslatable: untranslatable(given, tools, input),
+    untranslatable: untranslatable(members, tools, input),
   }
 }
 
@@ -77,12 +77,12 @@ const SAME: readonly (readonly [name: string, own: string])[] = [
 ]
 
 function plainMembers(body: Record<string, any>): Partial<ChatRequest> {
-  const found = SAME.filter(([, own]) => {
+  const present = SAME.filter(([, own]) => {
     const value: unknown = body[own]
     return value !== undefined && !(Array.isArray(value) && value.length === 0)
   })
   const members: Record<string, unknown> = Object.fromEntries(
-    found.map(([name, own]) => [name, body[own]]),
+    present.map(([name, own]) => [name, body[own]]),
   )
   const user: unknown = body.metadata?.user_id
   if (user) members.user = user

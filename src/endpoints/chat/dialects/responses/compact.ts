@@ -70,38 +70,38 @@ interface Kept {
 
 function read({ value }: RawJson): DialectRequest {
   checkBody(value, body)
-  const given = withoutNulls(value as Record<string, any>)
-  const { messages, ignored, untranslatable } = toConversation(given)
-  const same = SAME.filter((name) => given[name] !== undefined)
+  const members = withoutNulls(value as Record<string, any>)
+  const { messages, ignored, untranslatable } = toConversation(members)
+  const same = SAME.filter((name) => members[name] !== undefined)
   const question: ChatMessage = { role: 'user', content: COMPACT }
   const request = {
-    model: given.model as string,
+    model: members.model as string,
     messages: [...messages.flatMap((message) => asText(message, messages)), question],
     max_completion_tokens: MOST_TOKENS,
     reasoning: { effort: 'none' as const },
-    ...Object.fromEntries(same.map((name) => [name, given[name]])),
+    ...Object.fromEntries(same.map((name) => [name, members[name]])),
   }
   return {
-    input: { ...request, labels: () => labelsIn(given, { ...request, messages }, WORDS) },
-    ignored: [...Object.keys(given).filter((name) => !KNOWN.has(name)), ...ignored],
+    input: { ...request, labels: () => labelsIn(members, { ...request, messages }, WORDS) },
+    ignored: [...Object.keys(members).filter((name) => !KNOWN.has(name)), ...ignored],
     untranslatable,
-    answerOptions: keptOf(itemsOf(given.input)) satisfies Kept,
+    answerOptions: keptOf(itemsOf(members.input)) satisfies Kept,
   }
 }
 
 /** A message in texts only: calls of tools, their results and media in words. Reasoning is left out. */
 function asText(message: ChatMessage, all: readonly ChatMessage[]): ChatMessage[] {
   const { role, content, tool_calls: calls = [], tool_call_id: id } = message
-  const said = typeof content === 'string' ? content : (content ?? []).map(wordsOf).join('\n')
+  const text = typeof content === 'string' ? content : (content ?? []).map(wordsOf).join('\n')
   if (role === 'tool') {
-    const result = `[Result of ${nameOf(id, all)}]\n${said}`
+    const result = `[Result of ${nameOf(id, all)}]\n${text}`
     return [{ role: 'user', content: result }]
   }
   const called = calls.map((call: any) => {
-    const { name, arguments: args, input: given } = call.custom ?? call.function
-    return `[Call of ${name}]\n${args ?? given}`
+    const { name, arguments: args, input } = call.custom ?? call.function
+    return `[Call of ${name}]\n${args ?? input}`
   })
-  const whole = [said, ...called].filter(Boolean).join('\n\n')
+  const whole = [text, ...called].filter(Boolean).join('\n\n')
   return whole === '' ? [] : [{ role, content: whole }]
 }
 
@@ -111,8 +111,8 @@ const MEDIA: Readonly<Record<string, string>> = {
   input_audio: '[sound]',
 }
 
-function wordsOf({ type, text: said, refusal }: any): string {
-  return MEDIA[type] ?? said ?? refusal ?? ''
+function wordsOf({ type, text, refusal }: any): string {
+  return MEDIA[type] ?? text ?? refusal ?? ''
 }
 
 function nameOf(id: unknown, all: readonly ChatMessage[]): string {
@@ -120,8 +120,8 @@ function nameOf(id: unknown, all: readonly ChatMessage[]): string {
   return call?.function?.name ?? call?.custom?.name ?? 'a tool'
 }
 
-function itemsOf(given: string | readonly any[]): readonly any[] {
-  const items = typeof given === 'string' ? [{ role: 'user', content: given }] : given
+function itemsOf(input: string | readonly any[]): readonly any[] {
+  const items = typeof input === 'string' ? [{ role: 'user', content: input }] : input
   return items.map((item) => (item.type ? item : { ...item, type: 'message' }))
 }
 
@@ -139,8 +139,8 @@ function keptOf(items: readonly any[]): Kept {
   if (waiting < 0) turn = items.length
   const question = items.findLastIndex(isOf('user'))
   const isOpen = question >= 0 && question > items.findLastIndex(isOf('assistant'))
-  const asked = isOpen && question < turn ? [items[question]] : []
-  return { before, after: [...asked, ...items.slice(turn)] }
+  const questions = isOpen && question < turn ? [items[question]] : []
+  return { before, after: [...questions, ...items.slice(turn)] }
 }
 
 const CALL = /^(function|custom_tool|local_shell|shell|apply_patch)_call$/

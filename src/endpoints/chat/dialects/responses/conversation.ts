@@ -105,10 +105,10 @@ class MessagesBuilder {
   }
 
   #think(item: any, path: string): void {
-    const found = detailsOf(item, `${path}.encrypted_content`)
-    if (found.length === 0) return
+    const entries = detailsOf(item, `${path}.encrypted_content`)
+    if (entries.length === 0) return
     const { reasoning_details: details } = this.#open()
-    for (const detail of found) details.push({ ...detail, index: details.length })
+    for (const detail of entries) details.push({ ...detail, index: details.length })
   }
 }
 

@@ -15,13 +15,13 @@ const NAMES: readonly (readonly [normal: RegExp, own: string])[] = [
 
 export const writeError: WireFormat['writeError'] = (error, call, id) => {
   const written = write(error, call, id)
-  const { error: told } = written.body as ErrorBody
+  const { error: errorBody } = written.body as ErrorBody
   // Some clients show no message of an error without a text here.
-  told.param = told.param === null ? '' : ownName(told.param)
+  errorBody.param = errorBody.param === null ? '' : ownName(errorBody.param)
   const seconds = OWN_LIMITS.has(error.code) ? Number(error.headers['retry-after']) : 0
   if (seconds > LONG_SECONDS) {
     const resets_at = Math.ceil(Date.now() / 1000) + seconds
-    Object.assign(told, { type: 'usage_limit_reached', resets_at })
+    Object.assign(errorBody, { type: 'usage_limit_reached', resets_at })
   }
   return written
 }

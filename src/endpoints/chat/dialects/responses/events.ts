@@ -181,8 +181,8 @@ class ReasoningItem implements OpenItem {
     return typeof id === 'string' && id === own.id && !own.data
   }
 
-  add({ type, index, id: _id, format: _format, ...said }: ReasoningDetail, say: Say): void {
-    const { text, summary, signature, data } = said
+  add({ type, index, id: _id, format: _format, ...fields }: ReasoningDetail, say: Say): void {
+    const { text, summary, signature, data } = fields
     const opaque = { ...(signature && { signature }), ...(data && { data }) }
     if (signature || data) this.#detail = { ...this.#detail, type, ...opaque }
     const shown = text || summary
@@ -250,7 +250,7 @@ export class ResponseEvents {
   #open: OpenItem | undefined
   /** Code points of the texts of earlier messages: places of citations count from the first. */
   #points = 0
-  #said = ''
+  #text = ''
   #hasRefusal = false
   readonly #waiting: ChatChunkChoice[] = []
 
@@ -299,8 +299,8 @@ export class ResponseEvents {
     if (!delta) return
     const { reasoning_details, content, refusal, tool_calls, annotations, phase } = delta
     if (reasoning_details) for (const detail of reasoning_details) this.#think(detail)
-    const given: unknown = logprobs?.content
-    const tokens: unknown[] = Array.isArray(given) ? given : []
+    const list: unknown = logprobs?.content
+    const tokens: unknown[] = Array.isArray(list) ? list : []
     if (content) this.#say(content, tokens.map(toLogprob))
     // A guard's refusal of a whole answer is said in both members.
     if (refusal && refusal !== content) this.#refuse(refusal)
@@ -313,7 +313,7 @@ export class ResponseEvents {
     const message = this.#message()
     // The blank line before a refusal parts it from text in the same part.
     const shown = this.#isRefused() && !message.hasText ? text.trimStart() : text
-    this.#said += shown
+    this.#text += shown
     message.text(shown, logprobs, this.#sayOf(message))
   }
 
@@ -386,8 +386,8 @@ export class ResponseEvents {
     const item = { ...open.start, ...open.close(this.#sayOf(open)), status }
     const output_index = this.#output.push(item) - 1
     this.#emit({ type: 'response.output_item.done', output_index, item })
-    this.#points += [...this.#said].length
-    this.#said = ''
+    this.#points += [...this.#text].length
+    this.#text = ''
   }
 
   #finish(reason: string, receipt: Receipt): void {
@@ -416,8 +416,8 @@ function billed(receipt: Receipt): object {
   return { usage: usageJson(receipt), ...(guard && { guard }) }
 }
 
-function toLogprob(given: any): object {
-  const { token, logprob, bytes, top_logprobs } = Object(given)
+function toLogprob(entry: any): object {
+  const { token, logprob, bytes, top_logprobs } = Object(entry)
   const others = Array.isArray(top_logprobs) ? top_logprobs.map(Object) : []
   return {
     token,

@@ -211,9 +211,9 @@ const STATEFUL: Readonly<Record<string, string>> = {
 }
 /** @throws InvalidRequest with the code and path of the first problem of a body */
 export function checkBody(body: object, check: Check = responseBody): void {
-  const given = body as Record<string, any>
+  const members = body as Record<string, any>
   for (const [param, message] of Object.entries(STATEFUL)) {
-    if ((given[param] ?? false) === false) continue
+    if ((members[param] ?? false) === false) continue
     throw new InvalidRequest('unsupported_parameter', message, { param })
   }
   const mistake = check(body)

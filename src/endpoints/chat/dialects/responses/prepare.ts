@@ -28,12 +28,12 @@ const LABELS = ['user', 'safety_identifier', 'prompt_cache_key']
 /** Members that nothing changes keep their text: caches depend on it. See {@link NativeFormat.prepare}. */
 export const prepare: NativeFormat['prepare'] = (request, to) => {
   const { rawJson, stream } = request
-  const given = rawJson?.text
+  const source = rawJson?.text
   // A vendor may read another one of two members with the same name than guards have.
-  if (given === undefined || rawJson!.isAmbiguous) return undefined
+  if (source === undefined || rawJson!.isAmbiguous) return undefined
   const body = rawJson!.value as Record<string, any>
   if (isUnreadable(body, to)) return undefined
-  const text = withNeutralMedia(given, body, 'input')
+  const text = withNeutralMedia(source, body, 'input')
   const places = new Map(membersOf(text).map(({ name, start }) => [name, start]))
   const left = notPassed(body, PASSED, to.passes, NEVER_PASSED)
   const changes: Changes = new Map([

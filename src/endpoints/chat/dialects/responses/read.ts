@@ -44,26 +44,26 @@ const SAME = [
  */
 export function readResponsesRequest(body: RawJson, counting = false): DialectRequest {
   checkBody(body.value)
-  const given = withoutNulls(body.value as Record<string, any>)
-  const { messages, ignored, untranslatable } = toConversation(given)
-  const tools = toToolMembers(given, endsWithQuestion(given))
+  const members = withoutNulls(body.value as Record<string, any>)
+  const { messages, ignored, untranslatable } = toConversation(members)
+  const tools = toToolMembers(members, endsWithQuestion(members))
   const input: ChatRequest = {
-    model: given.model,
+    model: members.model,
     messages,
-    ...sameMembers(given),
+    ...sameMembers(members),
     ...tools.members,
-    ...reasoningOf(given),
-    ...formatOf(given),
-    ...logprobsOf(given),
-    ...(!counting && answerMembers(given)),
+    ...reasoningOf(members),
+    ...formatOf(members),
+    ...logprobsOf(members),
+    ...(!counting && answerMembers(members)),
   }
   return {
     input: { ...input, labels: () => labelsIn(sendable(body.value), input, WORDS) },
-    ignored: [...unknownMembers(given), ...ignored, ...tools.ignored],
+    ignored: [...unknownMembers(members), ...ignored, ...tools.ignored],
     answerOptions: {
-      echo: echoOf(given),
-      includesEncrypted: given.include?.includes(ENCRYPTED) === true,
-      remembers: given.store !== false,
+      echo: echoOf(members),
+      includesEncrypted: members.include?.includes(ENCRYPTED) === true,
+      remembers: members.store !== false,
       toolNames: tools.names,
     } satisfies AnswerOptions,
     untranslatable: untranslatable ?? tools.untranslatable,
@@ -83,8 +83,8 @@ function sendable(body: object): object {
 }
 
 function sameMembers(body: Record<string, any>): Partial<ChatRequest> {
-  const found = SAME.filter((name) => body[name] !== undefined)
-  return Object.fromEntries(found.map((name) => [name, body[name]]))
+  const present = SAME.filter((name) => body[name] !== undefined)
+  return Object.fromEntries(present.map((name) => [name, body[name]]))
 }
 
 function answerMembers({ stream, max_output_tokens: limit }: Record<string, any>): object {

@@ -120,13 +120,14 @@ export class SteadyEvents {
     const emit: Emit = (one) => void events.push(one)
     const items = Array.isArray(output) ? output.filter(isObject) : []
     const partners = this.#partnersOf(items)
-    items.forEach((given, i) => {
+    items.forEach((finalItem, i) => {
       const item = partners[i]
-      if (item && !item.done) this.#finish(item, given, emit)
+      if (item && !item.done) this.#finish(item, finalItem, emit)
     })
     for (const item of this.#order) if (!item.done) this.#finish(item, {}, emit)
-    items.forEach((given, i) => {
-      if (!partners[i]) this.#finish(this.#announce(Symbol('place'), given, emit), given, emit)
+    items.forEach((finalItem, i) => {
+      if (!partners[i])
+        this.#finish(this.#announce(Symbol('place'), finalItem, emit), finalItem, emit)
     })
     return events
   }
@@ -166,29 +167,29 @@ export class SteadyEvents {
   }
 
   /** The item of an event, which announces it where nothing has. */
-  #itemAt(place: unknown, given: Readonly<Record<string, any>>, emit: Emit): Item {
-    const known = this.#items.get(place)
-    if (known && known.type === given.type) return known
-    return this.#announce(place, { ...this.#nameless.get(place), ...given }, emit)
+  #itemAt(place: unknown, source: Readonly<Record<string, any>>, emit: Emit): Item {
+    const existing = this.#items.get(place)
+    if (existing && existing.type === source.type) return existing
+    return this.#announce(place, { ...this.#nameless.get(place), ...source }, emit)
   }
 
   #announce(
     place: unknown,
-    given: Readonly<Record<string, any>>,
+    source: Readonly<Record<string, any>>,
     emit: Emit,
     event?: ResponseEvent,
   ): Item {
     this.#nameless.delete(place)
-    const type: string = typeof given.type === 'string' ? given.type : 'message'
-    const id = idOf(type, given.id)
+    const type: string = typeof source.type === 'string' ? source.type : 'message'
+    const id = idOf(type, source.id)
     const index = this.#order.length
-    const members = { ...given, type, id }
-    const own = { type, id, vendorId: given.id, index, members, parts: [] }
+    const members = { ...source, type, id }
+    const own = { type, id, vendorId: source.id, index, members, parts: [] }
     const item: Item = { ...own, text: '', textDone: false, done: false }
     this.#items.set(place, item)
     this.#order.push(item)
     const role = type === 'message' ? { role: 'assistant' } : {}
-    const begun = event ? given : { ...role, ...given, status: 'in_progress', ...EMPTY[type] }
+    const begun = event ? source : { ...role, ...source, status: 'in_progress', ...EMPTY[type] }
     const announced = { ...begun, ...missing(type, begun), type, id }
     emit({ ...event, type: 'response.output_item.added', output_index: index, item: announced })
     return item
@@ -209,9 +210,9 @@ export class SteadyEvents {
     const at: unknown = event[form.at] ?? 0
     if (!Number.isInteger(at) || (at as number) < 0 || (at as number) > item.parts.length) return
     const isAdded = step === 'added' && isObject(event.part)
-    const known = item.parts[at as number]
-    if (isAdded && known) return
-    const part = known ?? this.#open(item, at as number, kind, emit, isAdded ? event : undefined)
+    const existing = item.parts[at as number]
+    if (isAdded && existing) return
+    const part = existing ?? this.#open(item, at as number, kind, emit, isAdded ? event : undefined)
     if (isAdded) return
     if (step === 'delta') {
       if (typeof event.delta !== 'string') return
@@ -252,13 +253,13 @@ export class SteadyEvents {
     else this.#say(item, `${form.event}.done`, { ...place, ...text, ...logprobs }, emit)
   }
 
-  #closePart(item: Item, at: number, given: any, emit: Emit, event?: ResponseEvent): void {
+  #closePart(item: Item, at: number, source: any, emit: Emit, event?: ResponseEvent): void {
     const part = item.parts[at]!
     const form = PARTS[part.type]!
-    this.#endText(item, at, given?.[form.text], emit)
+    this.#endText(item, at, source?.[form.text], emit)
     if (part.done) return
     part.done = true
-    const own = isObject(given) ? given : {}
+    const own = isObject(source) ? source : {}
     part.members = { ...part.members, ...own, type: part.type, [form.text]: part.text }
     if (event) emit({ ...this.#placed(item, event), part: part.members })
     else this.#say(item, `${form.part}.done`, { [form.at]: at, part: part.members }, emit)
@@ -267,8 +268,8 @@ export class SteadyEvents {
   #readCall(member: 'arguments' | 'input', step: string, event: ResponseEvent, emit: Emit): void {
     const { output_index: place, item_id: id } = event
     const type = CALL_TYPES[nameOf(event)]!
-    const known = this.#items.get(place)
-    const item = known?.type === type ? known : undefined
+    const existing = this.#items.get(place)
+    const item = existing?.type === type ? existing : undefined
     // A call is told when its name is known.
     if (!item && event.name === undefined) {
       const waiting = this.#nameless.get(place) ?? { type, id }
@@ -302,7 +303,7 @@ export class SteadyEvents {
   /** Tells what is missing of an item, and that it is done. @param event the vendor's, if there is one */
   #finish(
     item: Item,
-    given: Readonly<Record<string, any>>,
+    source: Readonly<Record<string, any>>,
     emit: Emit,
     event?: ResponseEvent,
   ): void {
@@ -311,16 +312,16 @@ export class SteadyEvents {
     const member = type === 'function_call' ? 'arguments' : 'input'
     if (isCall) {
       // An end without the arguments is not the last word on them.
-      if (event && item.text === '' && !given[member]) {
-        item.members = { ...item.members, ...given }
+      if (event && item.text === '' && !source[member]) {
+        item.members = { ...item.members, ...source }
         return
       }
-      this.#endCall(item, given[member], emit)
+      this.#endCall(item, source[member], emit)
     }
     const list = type === 'message' ? 'content' : 'summary'
-    const last: readonly unknown[] = Array.isArray(given[list]) ? given[list] : []
-    const told = type === 'message' || type === 'reasoning'
-    const count = told ? Math.max(parts.length, last.length) : 0
+    const last: readonly unknown[] = Array.isArray(source[list]) ? source[list] : []
+    const hasParts = type === 'message' || type === 'reasoning'
+    const count = hasParts ? Math.max(parts.length, last.length) : 0
     for (let at = 0; at < count; at++) {
       const one = last[at]
       const kind = isObject(one) ? String(one.type) : ''
@@ -333,15 +334,15 @@ export class SteadyEvents {
     const whole = {
       status: 'completed',
       ...item.members,
-      ...given,
+      ...source,
       ...(isCall && { [member]: item.text }),
-      ...(told && { [list]: [...kept, ...last.slice(kept.length)] }),
+      ...(hasParts && { [list]: [...kept, ...last.slice(kept.length)] }),
       type,
       id,
     }
     const status = whole.status === 'in_progress' ? { status: 'completed' } : {}
     const final = {
-      ...(event && !('status' in given) ? without(whole, 'status') : whole),
+      ...(event && !('status' in source) ? without(whole, 'status') : whole),
       ...status,
     }
     this.#output[index] = final
@@ -352,9 +353,9 @@ export class SteadyEvents {
   #partnersOf(items: readonly Record<string, any>[]): (Item | undefined)[] {
     const free = new Set(this.#order)
     const take = (fits: (item: Item) => boolean) => {
-      const found = [...free].find(fits)
-      if (found) free.delete(found)
-      return found
+      const match = [...free].find(fits)
+      if (match) free.delete(match)
+      return match
     }
     const callIdOf = (item: Item) => item.members.call_id
     const same = items.map(({ type, id, call_id }) =>
@@ -363,9 +364,9 @@ export class SteadyEvents {
         return call_id === undefined ? item.vendorId === id : callIdOf(item) === call_id
       }),
     )
-    return same.map((found, i) => {
+    return same.map((match, i) => {
       const { type, call_id } = items[i]!
-      return found ?? take((item) => item.type === type && !(callIdOf(item) && call_id))
+      return match ?? take((item) => item.type === type && !(callIdOf(item) && call_id))
     })
   }
 }
@@ -385,15 +386,15 @@ function partKind(event: ResponseEvent, name: string): string | undefined {
 }
 
 /** What a whole text has beyond what was told of it; nothing where it differs. */
-function restOf(told: string, whole: unknown): string {
-  return typeof whole === 'string' && whole.startsWith(told) ? whole.slice(told.length) : ''
+function restOf(prefix: string, whole: unknown): string {
+  return typeof whole === 'string' && whole.startsWith(prefix) ? whole.slice(prefix.length) : ''
 }
 
-function idOf(type: string, given: unknown): string {
+function idOf(type: string, vendorId: unknown): string {
   const prefix = Object.hasOwn(PREFIXES, type) ? PREFIXES[type]! : undefined
-  if (typeof given !== 'string' || given === '') return randomId(prefix ?? 'item_')
-  if (prefix === undefined || given.startsWith(prefix)) return given
-  const plain = given.replace(/[^\w-]/g, '')
+  if (typeof vendorId !== 'string' || vendorId === '') return randomId(prefix ?? 'item_')
+  if (prefix === undefined || vendorId.startsWith(prefix)) return vendorId
+  const plain = vendorId.replace(/[^\w-]/g, '')
   return plain === '' ? randomId(prefix) : prefix + plain
 }
 

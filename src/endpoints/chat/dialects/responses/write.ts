@@ -83,8 +83,8 @@ class ForwardedResponse {
   #finish(reason: string | null | undefined, receipt: Receipt): ResponseEvent[] {
     const { guard } = receipt
     const last = this.#last
-    const given: unknown = last?.response.usage
-    const usage = isObject(given) ? vendorUsage(given, receipt) : usageJson(receipt)
+    const reported: unknown = last?.response.usage
+    const usage = isObject(reported) ? vendorUsage(reported, receipt) : usageJson(receipt)
     const billed = { usage, ...(guard && { guard }) }
     if (!last) {
       const cut = reason === 'content_filter' ? reason : 'max_output_tokens'
@@ -273,7 +273,7 @@ class ResponseAnswer implements EventFormat<AnswerChunk> {
   opening(): string {
     if (this.#call.target.native) return ''
     this.#begin()
-    return this.#textOf(this.#taken())
+    return this.#textOf(this.#takePending())
   }
 
   keepAlive(quietMs: number): string {
@@ -302,7 +302,7 @@ class ResponseAnswer implements EventFormat<AnswerChunk> {
     if (this.#forwarded) return this.#forwarded.fail(failure)
     this.#begin()
     this.#written.fail(failure)
-    return this.#taken()
+    return this.#takePending()
   }
 
   /** It is true for a conversation that is too long: clients that shorten it look for this failure in the stream only. */
@@ -313,7 +313,7 @@ class ResponseAnswer implements EventFormat<AnswerChunk> {
   #write(chunk: AnswerChunk): readonly ResponseEvent[] {
     this.#begin()
     this.#written.push(chunk)
-    return this.#taken()
+    return this.#takePending()
   }
 
   /** Keeps the items of the answer once its last bytes are on their way. */
@@ -345,7 +345,7 @@ class ResponseAnswer implements EventFormat<AnswerChunk> {
     }
   }
 
-  #taken(): ResponseEvent[] {
+  #takePending(): ResponseEvent[] {
     const events = this.#pending
     this.#pending = []
     return events

@@ -17,11 +17,11 @@ export function messageFor(
   const { code, message } = error
   if (code === 'content_policy_violation' && UpstreamFailure.is(error)) return error.ownWords
   if (code !== 'context_length_exceeded') return message
-  const said = UpstreamFailure.is(error) ? error.said : message
+  const vendorMessage = UpstreamFailure.is(error) ? error.originalMessage : message
   const contextLength = call?.made.target?.model.contextLength
   const { input, bodyBytes = 0 } = call?.request ?? {}
   const estimate = input ? promptTokensOf(input as ChatRequest, bodyBytes) : 0
-  return fullContext({ said, contextLength, estimate }, isAnthropics)
+  return fullContext({ vendorMessage, contextLength, estimate }, isAnthropics)
 }
 
 /** `writeError` for forms of chat whose errors are OpenAI's error object. */
@@ -31,8 +31,8 @@ export function chatErrorWriter(
   const write = errorWriter(usageJson)
   return (error, call, id) => {
     const written = write(error, call, id)
-    const { error: told } = written.body as ErrorBody
-    told.message = messageFor(error, call)
+    const { error: errorBody } = written.body as ErrorBody
+    errorBody.message = messageFor(error, call)
     return written
   }
 }
@@ -42,7 +42,7 @@ export function chatErrorWriter(
 /** What a vendor says of a full context, in tokens. */
 interface ContextNumbers {
   readonly most?: number | undefined
-  readonly asked?: number | undefined
+  readonly requested?: number | undefined
 }
 
 const MOST: readonly RegExp[] = [
@@ -72,19 +72,19 @@ const ASKED: readonly RegExp[] = [
 /** @param message a vendor's */
 function contextNumbers(message: string): ContextNumbers {
   const text = message.replace(/(\d),(?=\d{3}\b)/g, '$1').toLowerCase()
-  const found = (patterns: readonly RegExp[]) => {
+  const numberIn = (patterns: readonly RegExp[]) => {
     for (const pattern of patterns) {
       const digits = pattern.exec(text)?.slice(1)
       if (digits) return digits.reduce((sum, one) => sum + Number(one ?? 0), 0)
     }
     return undefined
   }
-  return { most: found(MOST), asked: found(ASKED) }
+  return { most: numberIn(MOST), requested: numberIn(ASKED) }
 }
 
 interface FullContext {
   /** The vendor's message. */
-  readonly said: string
+  readonly vendorMessage: string
   /** The catalog's number. */
   readonly contextLength: number | undefined
   /** The tokens of the prompt as the gateway estimates them. */
@@ -93,10 +93,10 @@ interface FullContext {
 
 /** The sentence for a full context. @param isAnthropics whether the client speaks Anthropic's form, else OpenAI's */
 function fullContext(
-  { said, contextLength, estimate }: FullContext,
+  { vendorMessage, contextLength, estimate }: FullContext,
   isAnthropics: boolean,
 ): string {
-  const numbers = contextNumbers(said)
+  const numbers = contextNumbers(vendorMessage)
   const most = numbers.most ?? contextLength
   const window = 'your input exceeds the context window of this model'
   if (most === undefined) {
@@ -104,7 +104,7 @@ function fullContext(
       ? `prompt is too long: ${window}`
       : `The prompt is too long: ${window}. Please reduce the length of the messages.`
   }
-  const asked = Math.max(numbers.asked ?? estimate, most + 1)
-  if (isAnthropics) return `prompt is too long: ${asked} tokens > ${most} maximum`
-  return `This model's maximum context length is ${most} tokens. However, your messages resulted in ${asked} tokens. Please reduce the length of the messages: the prompt is too long, ${window}.`
+  const requested = Math.max(numbers.requested ?? estimate, most + 1)
+  if (isAnthropics) return `prompt is too long: ${requested} tokens > ${most} maximum`
+  return `This model's maximum context length is ${most} tokens. However, your messages resulted in ${requested} tokens. Please reduce the length of the messages: the prompt is too long, ${window}.`
 }
