@@ -400,7 +400,7 @@ interface FailureOptions {
   /** Whether the gateway could not send the request: this does not count against the health of the deployment. */
   readonly unasked?: boolean
   /** The message before it was replaced by the gateway's own. */
-  readonly said?: string
+  readonly originalMessage?: string
   /** The connection that failed, where no answer came. */
   readonly connection?: FailedConnection
 }
@@ -536,8 +536,8 @@ export class UpstreamFailure extends GatewayError {
   }
 
   /** The message before {@link withOwnWords}, for the operator. */
-  get said(): string {
-    return this.#options.said ?? this.message
+  get originalMessage(): string {
+    return this.#options.originalMessage ?? this.message
   }
 
   /** The same failure in the gateway's own words: vendors quote what they were sent. */
@@ -547,7 +547,11 @@ export class UpstreamFailure extends GatewayError {
       : SENTENCES[this.failure]
     // A path can quote too.
     const param = FAILURES[this.failure].param ?? null
-    return new UpstreamFailure(this.failure, message, { ...this.#options, param, said: this.said })
+    return new UpstreamFailure(this.failure, message, {
+      ...this.#options,
+      param,
+      originalMessage: this.originalMessage,
+    })
   }
 
   static override is(error: unknown): error is UpstreamFailure {

@@ -106,7 +106,7 @@ export class Discovery {
 
   /** Waits for a moment for the servers of the operator's own that have not been asked. */
   async begin(config: Config, providers: Providers): Promise<void> {
-    const unasked = asked(config, providers).filter(
+    const unasked = discoverable(config, providers).filter(
       ([name, settings]) => isLocal(settings) && this.#isDue(name, settings, -Infinity),
     )
     const some = unasked.map(([name, settings, provider]) =>
@@ -118,7 +118,7 @@ export class Discovery {
   /** Asks those whose time has come. @returns whether one of them offers other models than before */
   async look(config: Config, providers: Providers): Promise<boolean> {
     const now = performance.now()
-    const due = asked(config, providers).filter(([name, settings]) =>
+    const due = discoverable(config, providers).filter(([name, settings]) =>
       this.#isDue(name, settings, now),
     )
     const changes = await Promise.all(
@@ -162,7 +162,7 @@ export class Discovery {
 }
 
 /** The providers of wildcards with `discover` that can be asked. */
-function asked(
+function discoverable(
   { wildcards = {}, providers: configured }: Config,
   providers: Providers,
 ): (readonly [name: string, settings: ProviderSettings, provider: Provider])[] {

@@ -150,10 +150,10 @@ export async function loadGuard(
   origin: PluginSource<GuardHost>,
 ): Promise<LoadedGuard> {
   const path = ['guards', 'use', String(index)]
-  const found = await prepare<GuardPlugin>('guard', path, settings, origin, settings.name)
-  const { plugin, options, isBuiltIn } = found
+  const prepared = await prepare<GuardPlugin>('guard', path, settings, origin, settings.name)
+  const { plugin, options, isBuiltIn } = prepared
   const setUp = async () => {
-    const made = await found.setUp()
+    const made = await prepared.setUp()
     checkGuard(made, plugin, [...path, 'use'].join('.'))
     return withDerivedMethods(made)
   }

@@ -124,10 +124,10 @@ export async function checkEntry(
   const plugin = await manageableOf(section, value.use)
   if (plugin) return [...unknown, ...checkOptions(`${path}.options`, value.options, plugin.fields)]
   const kind = KINDS[section]
-  const known = (await manageablePlugins()).filter((one) => one.kind === kind)
+  const candidates = (await manageablePlugins()).filter((one) => one.kind === kind)
   const near = didYouMean(
     typeof value.use === 'string' ? value.use : '',
-    known.map((one) => one.name),
+    candidates.map((one) => one.name),
   )
   const message = `expected a built-in plugin or a vendor, found ${show(value.use)}; ${near}. Plugins of your own are set in the configuration file`
   return [...unknown, { path: `${path}.use`, message }]
@@ -153,12 +153,12 @@ function checkOptions(path: string, options: unknown, fields: readonly OptionFie
     return [{ path, message: `expected an object, found ${show(options)}` }]
   }
   const names = namesIn((options ?? {}) as Options, fields)
-  const known = fields.map(({ name }) => name)
+  const fieldNames = fields.map(({ name }) => name)
   const unknown = names
-    .filter((name) => !known.includes(name))
+    .filter((name) => !fieldNames.includes(name))
     .map((name) => ({
       path: `${path}.${name}`,
-      message: `cannot be set here; ${didYouMean(name, known)}`,
+      message: `cannot be set here; ${didYouMean(name, fieldNames)}`,
     }))
   const wrong = fields.flatMap((field) => {
     const message = problemOf(optionOf(options, field.name), field)

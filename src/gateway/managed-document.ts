@@ -51,16 +51,16 @@ export function pathOf(key: EntryKey): string {
 /** Sealed options of an entry. */
 export function sealedOf(value: object): { readonly name: string; readonly sealed: Sealed }[] {
   const { options } = value as { readonly options?: unknown }
-  const found: { name: string; sealed: Sealed }[] = []
+  const secrets: { name: string; sealed: Sealed }[] = []
   for (const [name, option] of Object.entries(isObject(options) ? options : {})) {
-    if (isSealed(option)) found.push({ name, sealed: option })
+    if (isSealed(option)) secrets.push({ name, sealed: option })
     else if (isObject(option)) {
       for (const [inner, one] of Object.entries(option)) {
-        if (isSealed(one)) found.push({ name: `${name}.${inner}`, sealed: one })
+        if (isSealed(one)) secrets.push({ name: `${name}.${inner}`, sealed: one })
       }
     }
   }
-  return found
+  return secrets
 }
 
 /** All sealed options of a document. */

@@ -628,13 +628,13 @@ export class Managed {
     const moved = hasMoved(value, stored, fields)
     for (const { name, kind } of fields) {
       if (kind !== 'secret') continue
-      const given = optionOf(options, name)
+      const option = optionOf(options, name)
       const kept = sealedOf(stored ?? {}).find((one) => one.name === name)?.sealed
-      if (typeof given === 'string' && given !== '') {
-        options = withOption(options, name, this.#seal(given, `${key}/${name}`))
-      } else if (given === null || ((given === undefined || isMark(given)) && !kept)) {
+      if (typeof option === 'string' && option !== '') {
+        options = withOption(options, name, this.#seal(option, `${key}/${name}`))
+      } else if (option === null || ((option === undefined || isMark(option)) && !kept)) {
         options = withOption(options, name, undefined)
-      } else if (given === undefined || isMark(given)) {
+      } else if (option === undefined || isMark(option)) {
         if (moved) throw secretRequired(key, name)
         options = withOption(options, name, kept)
       }

@@ -22,9 +22,10 @@ import { seededMembers } from './seed.ts'
 /** What was done with an object that is shown in the answer. */
 export type Act = 'create' | 'rotate' | 'play'
 
-type Told = readonly [code: string, member: string | null, message: string]
+/** A notice without its object. */
+type Note = readonly [code: string, member: string | null, message: string]
 
-const IDLE_MASK: Told = [
+const IDLE_MASK: Note = [
   'mask.idle',
   'mask',
   'no guard of the configuration masks personal data: set "mask" of one in guards.use',
@@ -173,16 +174,16 @@ export function logNotices(runtime: Runtime): void {
   }
 }
 
-function about(object: string, told: readonly Told[]): Notice[] {
-  return told.map(([code, member, message]) => ({ code, object, member, message }))
+function about(object: string, all: readonly Note[]): Notice[] {
+  return all.map(([code, member, message]) => ({ code, object, member, message }))
 }
 
 const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10)
 const isPast = (at: number | undefined): boolean => at !== undefined && at <= Date.now()
 
-function lifeOf({ expiresAt, disabled, archivedAt }: Key, account: Account, act?: Act): Told[] {
+function lifeOf({ expiresAt, disabled, archivedAt }: Key, account: Account, act?: Act): Note[] {
   const isRefused = disabled || archivedAt !== undefined || isPast(expiresAt)
-  const life: (Told | false)[] = [
+  const life: (Note | false)[] = [
     isPast(expiresAt) && [
       'key.expired',
       'expires_at',
@@ -211,8 +212,8 @@ function lifeOf({ expiresAt, disabled, archivedAt }: Key, account: Account, act?
 }
 
 /** Limits whose window has used them up. */
-function reachedOf(kind: 'key' | 'team' | 'account', status: readonly Limit[] = []): Told[] {
-  return status.flatMap(({ limit, source, unit, window, used, value, resets_at }): Told[] => {
+function reachedOf(kind: 'key' | 'team' | 'account', status: readonly Limit[] = []): Note[] {
+  return status.flatMap(({ limit, source, unit, window, used, value, resets_at }): Note[] => {
     if (source !== kind || window === null || window === 'minute') return []
     // An amount may be an object that only JSON prints.
     const counted = JSON.stringify(used)
@@ -225,10 +226,10 @@ function reachedOf(kind: 'key' | 'team' | 'account', status: readonly Limit[] = 
 }
 
 /** Limits that a lower one of the team or of the account makes idle. */
-function idleLimits(record: LimitMembers, above: Readonly<Record<string, LimitMembers>>): Told[] {
+function idleLimits(record: LimitMembers, above: Readonly<Record<string, LimitMembers>>): Note[] {
   return (record.limits ?? []).flatMap((own) => {
     const { name } = own
-    return Object.entries(above).flatMap(([owner, its]): Told[] => {
+    return Object.entries(above).flatMap(([owner, its]): Note[] => {
       const lower = its.limits?.find((one) => one.name === name && amountOf(one) < amountOf(own))
       if (!lower) return []
       const code = own.unit === 'usd' ? 'cap.above_account' : 'limit.above_account'
@@ -248,10 +249,10 @@ const amountOf = ({ value }: LimitEntry): bigint => parsePico(String(value))
 function modelsOf(
   { catalog }: Runtime,
   { models = [], denyModels = [] }: Pick<Key, 'models' | 'denyModels'>,
-): Told[] {
-  const told =
+): Note[] {
+  const check =
     (member: string) =>
-    (entry: string): Told[] => {
+    (entry: string): Note[] => {
       if (catalog.get(entry) || Object.hasOwn(catalog.naming.wildcards, entry)) return []
       if (catalog.all().some(({ id }) => isAllowed([entry], id))) return []
       const several = catalog.candidates(entry)
@@ -264,11 +265,11 @@ function modelsOf(
       const hint = meant === undefined ? '' : `; did you mean ${JSON.stringify(meant)}?`
       return [['models.unknown', member, `the catalog has no model ${shown}${hint}`]]
     }
-  return [...models.flatMap(told('models')), ...denyModels.flatMap(told('deny_models'))]
+  return [...models.flatMap(check('models')), ...denyModels.flatMap(check('deny_models'))]
 }
 
 /** A list of paid models alone, on an account that has none of its own money. */
-async function freeTierOf({ catalog, ledger }: Runtime, { models, account }: Key): Promise<Told[]> {
+async function freeTierOf({ catalog, ledger }: Runtime, { models, account }: Key): Promise<Note[]> {
   if (!models || catalog.freeTier().some(({ id }) => isAllowed(models, id))) return []
   const { paid } = await ledger.account(account)
   if (paid) return []
@@ -285,7 +286,7 @@ function seededOf(
   { config: { seed } }: Runtime,
   kind: 'account' | 'team' | 'key',
   record: Account | Team | Key,
-): Told[] {
+): Note[] {
   const { named, different } = seededMembers(seed, kind, record)
   if (named.length === 0) return []
   if (seed.manage) {
@@ -308,7 +309,7 @@ function seededOf(
 }
 
 /** Warnings of policies begin with their code. */
-function ofPolicy(text: string): Told {
+function ofPolicy(text: string): Note {
   const [, code = 'policy', message = text] = /^([\w.-]+): (.*)$/s.exec(text) ?? []
   return [code, 'policy', message]
 }

@@ -215,8 +215,8 @@ function exported(target: unknown): string | undefined {
   if (!isObject(target)) return undefined
   for (const [condition, inner] of Object.entries(target)) {
     if (!['.', 'node', 'import', 'module-sync', 'default'].includes(condition)) continue
-    const found = exported(inner)
-    if (found !== undefined) return found
+    const file = exported(inner)
+    if (file !== undefined) return file
   }
   return undefined
 }
@@ -226,8 +226,8 @@ export function checkPlugin(kind: Kind, plugin: unknown, path: string): void {
     const expected = `a default export made with ${KINDS[kind].define}`
     fail(path, `expected ${expected}, found ${show(plugin)}`)
   }
-  const { kind: found, api, name, options, setup } = plugin as Partial<Record<string, unknown>>
-  if (found !== kind) fail(path, `expected a ${kind} plugin, found kind ${show(found)}`)
+  const { kind: pluginKind, api, name, options, setup } = plugin as Partial<Record<string, unknown>>
+  if (pluginKind !== kind) fail(path, `expected a ${kind} plugin, found kind ${show(pluginKind)}`)
   if (api !== API_VERSION) {
     const version = `${show(name)} is written for interface version ${String(api)}`
     fail(path, `${version}; this gateway knows version ${API_VERSION}`)

@@ -47,7 +47,7 @@ export interface Attempt {
   /** HTTP status of the vendor, where a failure had one. */
   readonly status?: number | undefined
   /** Message of the vendor about the failure; see `vendorMessage`. */
-  readonly said?: string | undefined
+  readonly message?: string | undefined
 }
 
 /** A model that was passed over in place of the asked one, and why. */

@@ -113,8 +113,8 @@ function mayFetch(
 }
 
 /** @throws InvalidRequest `fetch_failed` for an address that is not public */
-function requirePublic(found: readonly ClientAddress[]): void {
-  const refused = found.find(({ url }) => !isPublicUrl(url))
+function requirePublic(addresses: readonly ClientAddress[]): void {
+  const refused = addresses.find(({ url }) => !isPublicUrl(url))
   if (refused) throw new InvalidRequest('fetch_failed', NOT_PUBLIC, { param: refused.param })
 }
 
@@ -166,9 +166,9 @@ function listed(names: readonly string[]): string {
  */
 export function inputFor(call: Call, provider: string, signal: AbortSignal): unknown {
   const { runtime, target } = call
-  const found = addressesOf(call, provider)
-  if (found.length === 0 || !runtime.privateProviders.has(provider)) return target.outbound
-  return fetched(call, found, signal)
+  const addresses = addressesOf(call, provider)
+  if (addresses.length === 0 || !runtime.privateProviders.has(provider)) return target.outbound
+  return fetched(call, addresses, signal)
 }
 
 /**
@@ -180,9 +180,9 @@ function addressesOf(
   provider: string,
 ): readonly ClientAddress[] {
   if (!addresses || runtime.config.providers[provider]!.privateUrls) return []
-  const found = addresses.of(target.outbound)
-  requirePublic(found)
-  return found
+  const named = addresses.of(target.outbound)
+  requirePublic(named)
+  return named
 }
 
 const NOT_PUBLIC =
@@ -191,12 +191,12 @@ const NOT_PUBLIC =
 
 async function fetched(
   { endpoint, target, runtime }: Call,
-  found: readonly ClientAddress[],
+  addresses: readonly ClientAddress[],
   signal: AbortSignal,
 ): Promise<unknown> {
   const files = new Map<string, Awaited<ReturnType<typeof runtime.download>>>()
   // One after the other: a request may name many.
-  for (const { url, param } of found) {
+  for (const { url, param } of addresses) {
     if (!files.has(url)) files.set(url, await runtime.download(url, signal, { param }))
   }
   return endpoint.addresses!.replace(target.outbound, files)

@@ -21,25 +21,25 @@ export interface FailedAttempt {
   readonly ms: number
   /** The request that was sent last. */
   readonly sent: SentRequest | undefined
-  /** The words of the vendor; see {@link saidBy}. */
-  readonly said: string | undefined
+  /** The words of the vendor; see {@link failureMessage}. */
+  readonly message: string | undefined
   /** Length of the cooldown that the failure has started. */
   readonly cooldownMs: number | undefined
 }
 
 /** Logs a failed attempt as the event `upstream.failed`, and the cooldown that it starts as `deployment.cooldown`. */
 export function logFailure(call: Call, failed: FailedAttempt, next: NextStep): void {
-  const { failure, deployment, said, cooldownMs } = failed
+  const { failure, deployment, message, cooldownMs } = failed
   const { log, mask } = call.runtime
   const { id, provider } = deployment
-  if (failure.unhealthy) call.runtime.routing.healthOf(deployment).explained(said)
+  if (failure.unhealthy) call.runtime.routing.healthOf(deployment).explained(message)
   const cooldown =
     cooldownMs === undefined
       ? ''
       : `; calls avoid it for ${cooldownMs / 1000} s while others serve the model`
   const cause = failure.connection ? '' : mask.clean(causeOf(failure))
   const what = failure.unasked ? 'was not asked' : 'failed'
-  const words = said === undefined ? '' : `: ${said}`
+  const words = message === undefined ? '' : `: ${message}`
   logEvent(log, levelOf(failure), {
     event: 'upstream.failed',
     message: `${call.id}: ${id} ${what}: ${failure.failure}${cause}${words}${cooldown}`,
@@ -51,7 +51,7 @@ export function logFailure(call: Call, failed: FailedAttempt, next: NextStep): v
       ...answerOf(failed.sent),
       class: failure.failure,
       ms: Math.round(failed.ms),
-      ...(failure.connection ? { cause: said } : { vendor_message: said }),
+      ...(failure.connection ? { cause: message } : { vendor_message: message }),
       next,
     },
   })
@@ -107,14 +107,14 @@ function withoutQuery(url: string): string | undefined {
 }
 
 /** Why an attempt failed: the words of the vendor without credentials and long quotations, or why there was no connection. */
-export function saidBy(
+export function failureMessage(
   { sent, failure }: Pick<FailedAttempt, 'sent' | 'failure'>,
   clean: (text: string) => string,
 ): string | undefined {
   if (sent?.errorBody !== undefined) return vendorMessage(sent.errorBody, clean)
   if (failure.connection) return clean(connectionText(failure.connection))
   // The words belong to an answer that failed on the way; with a cause they are the gateway's own.
-  return failure.cause === undefined ? scrub(failure.said, clean) : undefined
+  return failure.cause === undefined ? scrub(failure.originalMessage, clean) : undefined
 }
 
 /** The cause of a failure for the log: names and codes, never a body, a key or an address. */

@@ -32,7 +32,7 @@ export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): 
   const admission = isWhole(made.admission) ? made.admission : undefined
   const usage = usageOf(call, 'model') ?? usageOf(call, 'cache')
   const rate = admission?.entered?.rate
-  const told = call.runtime.sinks && request && admission ? toldOf(call) : undefined
+  const exchange = call.runtime.sinks && request && admission ? exchangeOf(call) : undefined
   return {
     id: call.id,
     at: new Date(call.startedAt).toISOString(),
@@ -82,7 +82,7 @@ export function recordOf(call: Call, outcome: Outcome | undefined, ms: number): 
     retry: retriesOf(incoming.header('x-stainless-retry-count')),
     error: error && fitText(error.message),
     trace: call.trace,
-    ...told,
+    ...exchange,
   }
 }
 
@@ -102,7 +102,7 @@ function localDayOf({ admission, runtime, startedAt }: Call): string | undefined
 }
 
 /** Members for sinks alone: parameters of the request, and the end of the answer. */
-function toldOf(call: Call): Pick<KnownCall, 'request' | 'response'> {
+function exchangeOf(call: Call): Pick<KnownCall, 'request' | 'response'> {
   const answered = call.answer.exchange
   return {
     request: call.endpoint.exchange?.(call.request.input),
@@ -154,8 +154,8 @@ function resultOf(attempt: Attempt | SkippedModel): string | undefined {
 
 function attemptOf(attempt: Attempt | SkippedModel) {
   if ('skipped' in attempt) return attempt
-  const { said, ...others } = attempt
-  return { ...others, message: said && fitText(said) }
+  const { message, ...others } = attempt
+  return { ...others, message: message && fitText(message) }
 }
 
 function questionOf({ from, rules, ...question }: Question) {
@@ -168,12 +168,12 @@ const hashes = new WeakMap<Policy, string>()
 /** A short name for a policy, equal for equal policies. */
 export function hashOf(policy: Policy | undefined): string | undefined {
   if (!policy) return undefined
-  let known = hashes.get(policy)
-  if (known === undefined) {
-    known = hash('sha256', JSON.stringify(policy)).slice(0, 16)
-    hashes.set(policy, known)
+  let digest = hashes.get(policy)
+  if (digest === undefined) {
+    digest = hash('sha256', JSON.stringify(policy)).slice(0, 16)
+    hashes.set(policy, digest)
   }
-  return known
+  return digest
 }
 
 /** Most characters of a text of a record. */

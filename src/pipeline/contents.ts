@@ -24,7 +24,7 @@ export function keepContents(call: Call): ChainStep | undefined {
   call.contents = () => {
     const { id, path, made } = call
     const { decision } = call.answer
-    const said = answer?.texts ?? []
+    const texts = answer?.texts ?? []
     const content: CallContent = {
       id,
       account: account.id,
@@ -34,7 +34,7 @@ export function keepContents(call: Call): ChainStep | undefined {
       model: made.target?.model.id,
       decided: (decision?.decided() ?? []).filter(({ rule }) => rule !== ''),
       input: input.json,
-      output: JSON.stringify(said),
+      output: JSON.stringify(texts),
       cut: input.cut || answer?.cut === true,
     }
     if (keeps) runtime.contents.add(content)
@@ -102,8 +102,8 @@ class AnswerText implements ChainStep {
     if (this.#left <= 0) return void (this.cut = true)
     this.#left -= piece.size
     const place = `${piece.choice} ${piece.channel} ${piece.index}`
-    const known = this.#fragments.get(place)
-    if (known) known.push(piece)
+    const existing = this.#fragments.get(place)
+    if (existing) existing.push(piece)
     else this.#fragments.set(place, [piece])
   }
 
@@ -113,9 +113,9 @@ class AnswerText implements ChainStep {
     if (shown.length < text.length) this.cut = true
     if (shown === '') return
     this.#left -= shown.length
-    const known =
+    const existing =
       goesOn && this.#texts.find((one) => one.choice === choice && one.channel === channel)
-    if (known) known.text += shown
+    if (existing) existing.text += shown
     else this.#texts.push({ choice, channel, text: shown })
   }
 }

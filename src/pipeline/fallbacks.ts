@@ -136,8 +136,8 @@ export class FallbackWalk {
     }
     if (searchesOtherwise(this.#call, model)) return 'lacks'
     const { promptTokens = 0 } = endpoint.billing.estimate(request, model).expected
-    const told = promptTokensOf(admission.estimate?.expected.promptTokens, promptTokens)
-    if (isTooSmall(model, reason, this.#asked, told)) return 'window'
+    const tokens = promptTokensOf(admission.estimate?.expected.promptTokens, promptTokens)
+    if (isTooSmall(model, reason, this.#asked, tokens)) return 'window'
     const { routing } = runtime
     if (!model.deployments.some((one) => routing.healthOf(one).isOpen())) return 'out'
     return target.model === model ? 'out' : undefined
@@ -152,12 +152,12 @@ function promptTokensOf(held = 0, own: number): number {
 /** Whether the vendor would search the web where the gateway has to, or the other way round. */
 function searchesOtherwise(call: Call, model: Model): boolean {
   const { target } = call
-  const asked = target.model
+  const original = target.model
   const before = searchOf(call) !== undefined
   target.model = model
   try {
     return (searchOf(call) !== undefined) !== before
   } finally {
-    target.model = asked
+    target.model = original
   }
 }

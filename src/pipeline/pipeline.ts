@@ -384,7 +384,7 @@ interface Answer {
   written: boolean
   /** Figures of vendors that were out of bounds, by deployment. */
   reported: Record<string, unknown> | undefined
-  /** Questions to guards and search engines, see {@link Call.asked}; undefined where there were none. */
+  /** Questions to guards and search engines, see {@link Call.addQuestion}; undefined where there were none. */
   questions: Question[] | undefined
   /** The end of the answer; set by the endpoint, while sinks are told of calls. */
   exchange: ExchangeResponse | undefined
@@ -616,7 +616,7 @@ export class Call {
   }
 
   /** Records a question that has ended just now. Of very many the first ones are kept. */
-  asked({ ms, ...question }: Omit<Question, 'from'>): void {
+  addQuestion({ ms, ...question }: Omit<Question, 'from'>): void {
     const questions = (this.answer.questions ??= [])
     if (questions.length >= MOST_QUESTIONS) return
     const rounded = Math.round(ms)

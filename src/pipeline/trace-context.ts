@@ -34,8 +34,9 @@ export function traceHeaders(
 function stateOf(text: string | undefined): string | undefined {
   if (text === undefined) return undefined
   const entries = text.split(',', MOST_ENTRIES + 1).map((entry) => entry.trim())
-  const given = entries.filter((entry) => entry !== '')
-  if (given.length > MOST_ENTRIES || !given.every((entry) => ENTRY.test(entry))) return undefined
-  while (given.join(',').length > MOST_CHARACTERS) given.pop()
-  return given.length > 0 ? given.join(',') : undefined
+  const members = entries.filter((entry) => entry !== '')
+  if (members.length > MOST_ENTRIES || !members.every((entry) => ENTRY.test(entry)))
+    return undefined
+  while (members.join(',').length > MOST_CHARACTERS) members.pop()
+  return members.length > 0 ? members.join(',') : undefined
 }

@@ -78,7 +78,7 @@ async function openAll(
       const loaded = await loadSink(index, settings, { ...origin, createHost })
       const isTaken = sinks.some(({ name }) => name === loaded.name)
       sinks.push(loaded)
-      if (isTaken) throw new ConfigError('the configuration', [taken(index, loaded.name)])
+      if (isTaken) throw new ConfigError('the configuration', [duplicateName(index, loaded.name)])
     })
     return { issues: [], sinks, close }
   } catch (error) {
@@ -89,7 +89,7 @@ async function openAll(
   }
 }
 
-function taken(index: number, name: string): ConfigIssue {
+function duplicateName(index: number, name: string): ConfigIssue {
   const message = `there is a sink ${JSON.stringify(name)} already; give each a name of its own`
   return { path: `sinks.${index}.name`, message }
 }

@@ -41,13 +41,13 @@ async function claimed(call: Call, value: string): Promise<void> {
     secret,
     value,
   }
-  const found = await runtime.repeats.claim(one, keep)
-  if (found.is === 'answered') return replay(call, found.answer)
-  if (found.is !== 'first') throw refusalOf(found)
+  const claim = await runtime.repeats.claim(one, keep)
+  if (claim.is === 'answered') return replay(call, claim.answer)
+  if (claim.is !== 'first') throw refusalOf(claim)
   const copy = new AnswerCopy(most)
   call.copy = copy
   call.keeping = async (outcome) => {
-    if (!(await runtime.repeats.holds(one, found.held, keep))) {
+    if (!(await runtime.repeats.holds(one, claim.held, keep))) {
       call.charge?.giveUp()
       return undefined
     }
@@ -70,15 +70,15 @@ type Unanswered = Exclude<
   { readonly is: 'first' | 'answered' }
 >
 
-function refusalOf(found: Unanswered): InvalidRequest {
-  const { is, request } = found
+function refusalOf(claim: Unanswered): InvalidRequest {
+  const { is, request } = claim
   if (is === 'other') {
     const message = `This Idempotency-Key belongs to another request (${request}). Use a new one for each request.`
     return new InvalidRequest('idempotency_key_reused', message)
   }
   if (is === 'gone') {
     const message =
-      `This request was completed as ${request} and cost ${formatPico(found.cost)} USD; its answer was too large to keep, or could not be stored. ` +
+      `This request was completed as ${request} and cost ${formatPico(claim.cost)} USD; its answer was too large to keep, or could not be stored. ` +
       'Send it with another Idempotency-Key to buy it again.'
     return new InvalidRequest('idempotency_answer_gone', message)
   }

@@ -22,11 +22,11 @@ export const enter: Stage = {
     const secret = secretOf(call)
     const played = secret.startsWith(PLAY_PREFIX)
     const { accounts } = call.runtime
-    const known = played ? playedKey(call, secret) : accounts.find(hashSecret(secret))
+    const lookup = played ? playedKey(call, secret) : accounts.find(hashSecret(secret))
     const reload = () => (played ? playedKey(call, secret) : accounts.reload(hashSecret(secret)))
-    return known instanceof Promise
-      ? known.then((found) => enterAs(call, found, played, reload))
-      : enterAs(call, known, played, reload)
+    return lookup instanceof Promise
+      ? lookup.then((resolved) => enterAs(call, resolved, played, reload))
+      : enterAs(call, lookup, played, reload)
   },
 
   /** Releases the lease, unless a settlement has done that. */
@@ -41,13 +41,13 @@ type Reload = () => Promise<ResolvedKey | null>
 
 function enterAs(
   call: Call,
-  known: ResolvedKey | null,
+  resolved: ResolvedKey | null,
   played: boolean,
   reload: Reload,
 ): void | Promise<void> {
-  const entered = admit(call, known)
+  const entered = admit(call, resolved)
   const take = (admitted: Admission): void | Promise<void> => {
-    if (admitted.ok || admitted.why !== 'stale') return admitAs(call, known!, played, admitted)
+    if (admitted.ok || admitted.why !== 'stale') return admitAs(call, resolved!, played, admitted)
     // Another process changed the key: the record is read again, once.
     return enterAgain(call, played, reload)
   }
@@ -55,21 +55,21 @@ function enterAs(
 }
 
 async function enterAgain(call: Call, played: boolean, reload: Reload): Promise<void> {
-  const known = await reload()
-  admitAs(call, known!, played, await admit(call, known))
+  const resolved = await reload()
+  admitAs(call, resolved!, played, await admit(call, resolved))
 }
 
 /** Takes the answer of the ledger. @throws Unauthenticated, TooManyRequests, Unavailable where it refuses */
-function admitAs(call: Call, known: ResolvedKey, played: boolean, entered: Admission): void {
+function admitAs(call: Call, resolved: ResolvedKey, played: boolean, entered: Admission): void {
   call.runtime.metrics.entered(entered.ok ? 'ok' : entered.why)
   if ('rate' in entered) setRateHeaders(call, entered.rate)
   if (entered.ok) {
-    call.made.admission = { ...known, played, entered }
+    call.made.admission = { ...resolved, played, entered }
     return
   }
-  call.made.admission = { ...known, played }
+  call.made.admission = { ...resolved, played }
   if (entered.why === 'disabled' || entered.why === 'expired') {
-    note(call, entered.why, known.key.start)
+    note(call, entered.why, resolved.key.start)
   }
   throw refusalOf(call, entered)
 }
@@ -78,8 +78,8 @@ function admitAs(call: Call, known: ResolvedKey, played: boolean, entered: Admis
 async function playedKey({ runtime, incoming }: Call, token: string): Promise<ResolvedKey | null> {
   if (incoming.method !== 'POST') return null
   const played = await runtime.credentials.play(token)
-  const known = played ? await runtime.accounts.resolve(played.key) : null
-  return known?.key.revision === played?.revision ? known : null
+  const resolved = played ? await runtime.accounts.resolve(played.key) : null
+  return resolved?.key.revision === played?.revision ? resolved : null
 }
 
 /** @param refused whether the client is told to come again: the call does not count in the rate limit then */
@@ -97,14 +97,14 @@ function leave(
  * Asks the ledger to admit the call. A key is unknown only where the ledger is the one that was used until now.
  * @throws Unauthenticated without a known key; Unavailable
  */
-function admit(call: Call, known: ResolvedKey | null): Admission | Promise<Admission> {
+function admit(call: Call, resolved: ResolvedKey | null): Admission | Promise<Admission> {
   const { ledger, config } = call.runtime
-  if (!known) return ledger.confirm().then(() => refuseUnknown(call))
+  if (!resolved) return ledger.confirm().then(() => refuseUnknown(call))
   return ledger.enter({
-    ...leaseOf(call.id, known),
-    revision: known.key.revision,
-    accountRevision: known.account.revision,
-    ...(known.team && { teamRevision: known.team.revision }),
+    ...leaseOf(call.id, resolved),
+    revision: resolved.key.revision,
+    accountRevision: resolved.account.revision,
+    ...(resolved.team && { teamRevision: resolved.team.revision }),
     freeTier: config.defaults.freeTier,
   })
 }

@@ -61,17 +61,17 @@ async function searched(
   })
   // It is paid from the moment when it is sent: also by a client that does not wait for its results.
   const at = meter.push(line({ searches: 1 })) - 1
-  let found
+  let response
   try {
-    found = await find(call, search, wanted)
+    response = await find(call, search, wanted)
   } catch (error) {
     if (!call.aborted) meter[at] = line({ searches: 0 })
     throw error
   }
   if (call.answer.priced) return []
-  meter[at] = line(found?.usage ?? { searches: 0 })
-  if (!found) return []
-  const { results } = found
+  meter[at] = line(response?.usage ?? { searches: 0 })
+  if (!response) return []
+  const { results } = response
   const { target } = call
   const { resultFilter } = target
   const passed =
@@ -99,15 +99,15 @@ async function find(call: Call, search: Search, wanted: SearchRequest) {
   const { name } = search.engineFor(wanted)
   scope.late = { instance: name, metrics }
   const started = performance.now()
-  const asked = (result: string) =>
-    call.asked({ to: 'search', name, ms: performance.now() - started, result, rules: [] })
+  const record = (result: string) =>
+    call.addQuestion({ to: 'search', name, ms: performance.now() - started, result, rules: [] })
   try {
-    const found = await search.find(wanted, scope)
+    const response = await search.find(wanted, scope)
     // Without a text there is nothing to search for.
-    if (found) asked('ok')
-    return found
+    if (response) record('ok')
+    return response
   } catch (error) {
-    asked(UpstreamFailure.is(error) ? error.failure : 'cancelled')
+    record(UpstreamFailure.is(error) ? error.failure : 'cancelled')
     call.throwIfAborted()
     const ignores = call.runtime.config.search.onError === 'ignore'
     if (!ignores || !UpstreamFailure.is(error)) throw error

@@ -92,7 +92,7 @@ export class GuardRunners {
       circuit,
       verdicts: runtime.guards.verdicts,
       metrics: runtime.metrics.guard,
-      asked: (question) => this.#call.asked({ to: 'guard', ...question }),
+      asked: (question) => this.#call.addQuestion({ to: 'guard', ...question }),
       late: runtime.metrics,
       limitsMs: { input: input * 1000, output: output * 1000 },
       signal,
@@ -289,14 +289,14 @@ class CallGuard implements ResultFilter {
       return this.#decide()
     }
     const { enforcing, monitoring } = this.#plan
-    const asked = target.masked?.restoring ? guardsOf : all
+    const select = target.masked?.restoring ? guardsOf : all
     this.#call.through(
-      ...this.#read(asked(monitoring), false),
-      ...this.#read(asked(enforcing), true),
+      ...this.#read(select(monitoring), false),
+      ...this.#read(select(enforcing), true),
       ...back,
       // Patterns read what the client gets.
-      ...(asked === all ? [] : this.#read(patternsOf(monitoring), false)),
-      ...(asked === all ? [] : this.#read(patternsOf(enforcing), true)),
+      ...(select === all ? [] : this.#read(patternsOf(monitoring), false)),
+      ...(select === all ? [] : this.#read(patternsOf(enforcing), true)),
       ...(later ? [this.#awaited(later)] : []),
       this.#final,
     )

@@ -56,9 +56,9 @@ interface Asked {
  * @param outputTokens the expected tokens of the answer, all choices together
  */
 function questionCosts(call: Call, estimate: Estimate, outputTokens: number): Costs {
-  const asked = askedAbout(call, estimate, outputTokens)
-  if (!asked) return NONE
-  const { questions, fixed } = asked
+  const budgeted = askedAbout(call, estimate, outputTokens)
+  if (!budgeted) return NONE
+  const { questions, fixed } = budgeted
   const sumOf = (some: BudgetedQuestions, figure: 'expected' | 'ceiling') =>
     costOfQuestions(some[figure], (id) => questionCost(call.catalog.get(id)?.prices ?? {}, figure))
   const expected = sumOf(questions, 'expected')
@@ -149,14 +149,14 @@ function requestOf(
 /** Exchanges the hold of a call for that of another model, or for a share of its own. See {@link Admission.rehold}. */
 async function rehold(call: Call, model: Model, share = 1): Promise<Error | undefined> {
   const { admission, target, runtime } = call
-  const asked = target.model
+  const original = target.model
   target.model = model
   let [estimate, figures] = [admission.estimate!, undefined as HoldFigures | undefined]
   try {
     estimate = estimateOf(call)
     figures = figuresOf(call, estimate)
   } finally {
-    target.model = asked
+    target.model = original
   }
   const part = share === 1 ? figures : partOf(figures, share)
   const held = await runtime.ledger.hold({
@@ -256,8 +256,8 @@ function estimateOf(call: Call): Estimate {
   const to = policy !== NO_POLICY && endpoint.instructions ? instructionsOf(policy) : undefined
   const wanted = runtime.search && searchOf(call)
   if (!to && !wanted) return estimate
-  const told = Math.ceil(Buffer.byteLength(to?.system ?? '') / BYTES_PER_TOKEN)
-  return withPrompt(estimate, told + (wanted ? RESULT_TOKENS : 0), to?.maxOutputTokens)
+  const systemTokens = Math.ceil(Buffer.byteLength(to?.system ?? '') / BYTES_PER_TOKEN)
+  return withPrompt(estimate, systemTokens + (wanted ? RESULT_TOKENS : 0), to?.maxOutputTokens)
 }
 
 /** The figures of the call, with the web search that the client wants and the questions of guards. */

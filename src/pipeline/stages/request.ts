@@ -104,20 +104,20 @@ export const resolve: Stage = {
   before(call) {
     const { endpoint, request, catalog } = call
     const id = withoutOnline(request.model)
-    const found = catalog.resolve(id)
-    if (!found) {
+    const resolved = catalog.resolve(id)
+    if (!resolved) {
       tellUnserved(call, id, reasonOf(id, catalog.candidates(id), call.runtime.config))
       throw unknownModel(catalog, id)
     }
-    const { model } = found
+    const { model } = resolved
     const { policy } = call.admission.key
     call.made.target = {
       model,
       online: model.modality === 'chat' && request.model.endsWith(ONLINE),
       policy: policy || request.policy ? tighten(policy, request.policy) : NO_POLICY,
       outbound: undefined,
-      thinks: found.thinks,
-      requiresNormalForm: found.thinks,
+      thinks: resolved.thinks,
+      requiresNormalForm: resolved.thinks,
       native: false,
     }
     allow(call, model)

@@ -25,7 +25,7 @@ const ORDER = ['off', 'asked', 'on'] as const
 type Pass = 'temperature' | 'search' | 'address' | 'size' | 'withheld' | 'form'
 
 /** What the request says about stored answers. */
-interface Asked {
+interface CacheDirective {
   readonly use: 'on' | 'off' | 'refresh'
   /** Seconds; an older answer is none. */
   readonly ttl: number | undefined
@@ -53,26 +53,26 @@ function useOf(key: CacheUse | undefined, { cache }: Pick<Model, 'cache'>): Cach
 }
 
 /** @throws InvalidRequest for another header */
-function askedIn(header: string | undefined): Asked | undefined {
+function directiveIn(header: string | undefined): CacheDirective | undefined {
   if (header === undefined) return undefined
   const [, use, ttl] = /^(on|off|refresh)(?:\s*;\s*ttl=(\d{1,7}))?$/.exec(header.trim()) ?? []
   if (use === undefined) {
     const message = `Invalid ${HEADER}: expected on, off or refresh, such as "on; ttl=600".`
     throw new InvalidRequest('invalid_value', message, { param: null })
   }
-  return { use: use as Asked['use'], ttl: ttl === undefined ? undefined : Number(ttl) }
+  return { use: use as CacheDirective['use'], ttl: ttl === undefined ? undefined : Number(ttl) }
 }
 
 function begin(call: Call, cache: AnswerCache, next: Stage): Promise<void> | undefined {
   const { admission, target, incoming } = call
   const use = useOf(admission.key.cache, target.model)
   if (use === 'off') return undefined
-  const asked = askedIn(incoming.header(HEADER))
-  if (asked?.use === 'off' || (use === 'asked' && !asked)) return undefined
+  const directive = directiveIn(incoming.header(HEADER))
+  if (directive?.use === 'off' || (use === 'asked' && !directive)) return undefined
   const from = { outbound: target.outbound, requiresNormalForm: target.requiresNormalForm }
   fitTo(call, target.model, from)
   const text = RawJson.stringify(withoutStream(target.outbound))
-  const pass = passOf(call, text, asked !== undefined)
+  const pass = passOf(call, text, directive !== undefined)
   Object.assign(target, from)
   if (pass) {
     call.headers[HEADER] = `pass; reason=${pass}`
@@ -82,7 +82,7 @@ function begin(call: Call, cache: AnswerCache, next: Stage): Promise<void> | und
   }
   // What equal requests get is the same in every form.
   target.requiresNormalForm = true
-  return new Reuse(call, cache, next, text, asked).begin()
+  return new Reuse(call, cache, next, text, directive).begin()
 }
 
 function withoutStream(outbound: unknown): object {
@@ -91,7 +91,7 @@ function withoutStream(outbound: unknown): object {
 }
 
 /** Why no stored answer can be used. */
-function passOf(call: Call, text: string, isAsked: boolean): Pass | undefined {
+function passOf(call: Call, text: string, isExplicit: boolean): Pass | undefined {
   const { endpoint, request, target } = call
   const { outbound } = target
   if (request.untranslatable) return 'form'
@@ -99,7 +99,7 @@ function passOf(call: Call, text: string, isAsked: boolean): Pass | undefined {
   if (endpoint.addresses && endpoint.addresses.of(outbound).length > 0) return 'address'
   if (target.withheld) return 'withheld'
   if (Buffer.byteLength(text) > MOST_BYTES) return 'size'
-  return !isAsked && endpoint.stored!.varies?.(outbound) ? 'temperature' : undefined
+  return !isExplicit && endpoint.stored!.varies?.(outbound) ? 'temperature' : undefined
 }
 
 /** One call that may get a stored answer, or give one. */
@@ -110,7 +110,7 @@ class Reuse implements Feed<unknown>, Producer {
   readonly #cache: AnswerCache
   readonly #next: Stage
   readonly #text: string
-  readonly #asked: Asked | undefined
+  readonly #directive: CacheDirective | undefined
   #keys!: AccountKeys
   #name = ''
   /** Seconds; an older answer is none. */
@@ -126,12 +126,18 @@ class Reuse implements Feed<unknown>, Producer {
   #closed = false
   #stopWaiting: (() => void) | undefined
 
-  constructor(call: Call, cache: AnswerCache, next: Stage, text: string, asked: Asked | undefined) {
+  constructor(
+    call: Call,
+    cache: AnswerCache,
+    next: Stage,
+    text: string,
+    directive: CacheDirective | undefined,
+  ) {
     this.#call = call
     this.#cache = cache
     this.#next = next
     this.#text = text
-    this.#asked = asked
+    this.#directive = directive
   }
 
   async begin(): Promise<void> {
@@ -144,8 +150,8 @@ class Reuse implements Feed<unknown>, Producer {
     this.#name = nameOf(this.#keys, materialOf(call, scope === 'key' ? key.id : ''), this.#text)
     target.reuse = this
     call.through({ push: this.#pass.bind(this) })
-    const isFresh = this.#asked?.use === 'refresh'
-    this.#maxAge = Math.min(this.#asked?.ttl ?? own, own)
+    const isFresh = this.#directive?.use === 'refresh'
+    this.#maxAge = Math.min(this.#directive?.ttl ?? own, own)
     const flight = isFresh || wait === 0 ? undefined : this.#cache.fly(this.#name)
     call.headers[HEADER] = 'miss'
     if (flight) {
@@ -154,13 +160,13 @@ class Reuse implements Feed<unknown>, Producer {
     }
     // Equal calls wait for this one now.
     this.#flies = !isFresh && wait > 0
-    const found = isFresh ? undefined : await this.#cache.find(this.#name, this.#keys)
+    const stored = isFresh ? undefined : await this.#cache.find(this.#name, this.#keys)
     call.throwIfAborted()
-    if (!found || !this.#isUsable(found)) return this.#collect()
-    if (this.#flies) this.#cache.land(this.#name, found)
+    if (!stored || !this.#isUsable(stored)) return this.#collect()
+    if (this.#flies) this.#cache.land(this.#name, stored)
     this.#flies = false
-    this.#take(found, 'hit')
-    call.source = new StoredParts(this.#unpacked(found))
+    this.#take(stored, 'hit')
+    call.source = new StoredParts(this.#unpacked(stored))
   }
 
   // The source of a call that waits.
@@ -195,9 +201,9 @@ class Reuse implements Feed<unknown>, Producer {
   async #wait(): Promise<void> {
     const call = this.#call
     const { admission, target, runtime } = call
-    const told = this.#told(runtime.config.answers!.wait * 1000)
+    const pending = this.#awaitAnswer(runtime.config.answers!.wait * 1000)
     await admission.rehold!(target.model, Number(this.#price()))
-    const answer = await told
+    const answer = await pending
     if (this.#closed) return
     if (answer && this.#isUsable(answer)) {
       this.#take(answer, 'joined')
@@ -212,7 +218,7 @@ class Reuse implements Feed<unknown>, Producer {
   }
 
   /** The answer of the call that asks; undefined where it has none, and after a while. */
-  #told(waitMs: number): Promise<StoredAnswer | undefined> {
+  #awaitAnswer(waitMs: number): Promise<StoredAnswer | undefined> {
     const { promise, resolve } = Promise.withResolvers<StoredAnswer | undefined>()
     const flight = this.#cache.fly(this.#name)
     if (!flight) {
@@ -383,10 +389,10 @@ class StoredParts implements Feed<unknown>, Producer {
 const shares = new WeakMap<Model, Map<string, Prices>>()
 
 function shareOf(model: Model, factor: string): Prices {
-  const known = shares.get(model) ?? new Map<string, Prices>()
-  shares.set(model, known)
-  let prices = known.get(factor)
-  if (!prices) known.set(factor, (prices = compilePrices(timesFactor(model.pricing, factor))))
+  const byFactor = shares.get(model) ?? new Map<string, Prices>()
+  shares.set(model, byFactor)
+  let prices = byFactor.get(factor)
+  if (!prices) byFactor.set(factor, (prices = compilePrices(timesFactor(model.pricing, factor))))
   return prices
 }
 
@@ -416,8 +422,12 @@ function printOf(model: Model): string {
   let print = hashes.get(model)
   if (print === undefined) {
     const { deployments, defaults, cache } = model
-    const asked = deployments.map(({ provider, model: name, options }) => [provider, name, options])
-    print = hash('sha256', JSON.stringify([entryOf(model), asked, defaults, cache]))
+    const targets = deployments.map(({ provider, model: name, options }) => [
+      provider,
+      name,
+      options,
+    ])
+    print = hash('sha256', JSON.stringify([entryOf(model), targets, defaults, cache]))
     hashes.set(model, print)
   }
   return print

@@ -23,9 +23,9 @@ import type { Usage } from '../../plugin.ts'
 import { ask, failureOf } from '../ask.ts'
 import { FallbackWalk, fitTo, type Unfitted } from '../fallbacks.ts'
 import {
+  failureMessage,
   logFailure,
   logRecovery,
-  saidBy,
   type FailedAttempt,
   type NextStep,
 } from '../attempt-log.ts'
@@ -140,8 +140,8 @@ interface OneAttempt {
   isOpen: boolean
   /** Listens to its scope; taken off when the attempt ends. */
   aborted?: () => void
-  /** What the provider was asked for. */
-  asked?: Promise<unknown> | undefined
+  /** The answer of the provider, until it has come. */
+  pending?: Promise<unknown> | undefined
   /** What gives the parts of its answer. */
   chain?: Chain
   /** The state of its answer, once the provider has answered. */
@@ -331,8 +331,8 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     const { id, provider } = this.#deployment!
     const { config, usageFindings } = call.runtime
     const { prices } = call.target.model
-    const known = answer.usage()
-    const report = complete ? known : stopped(known, this.#hiddenTokens(known.hidden))
+    const usage = answer.usage()
+    const report = complete ? usage : stopped(usage, this.#hiddenTokens(usage.hidden))
     const assessment = assess(report, prices, config.billing.mostPerCall)
     const { verdict, figures } = assessment
     if (verdict !== 'plausible') call.answer.reported = { ...call.answer.reported, [id]: figures }
@@ -397,8 +397,8 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   /** Ends the asking of one model. */
   #leaveModel(failure: unknown): void {
     const isFirst = this.#call.target.replaced === undefined
-    const known = UpstreamFailure.is(failure)
-    const reason = known ? whenOf(failure.failure, failure.failover) : undefined
+    const isUpstream = UpstreamFailure.is(failure)
+    const reason = isUpstream ? whenOf(failure.failure, failure.failover) : undefined
     const goesOn = this.#walk && !this.#closed && !this.#call.aborted && (!isFirst || reason)
     if (goesOn) return this.#fallBack(reason, isFirst ? failure : undefined)
     this.#giveUp(this.#firstFailure ?? failure)
@@ -483,14 +483,14 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     const { signal } = scope
     const fail = this.#failAttempt.bind(this, attempt)
     try {
-      attempt.asked = ask(this.#call, deployment, signal, this.#asking.bind(this))
+      attempt.pending = ask(this.#call, deployment, signal, this.#asking.bind(this))
     } catch (error) {
       return fail(error)
     }
     const aborted = this.#abortAttempt.bind(this, attempt)
     attempt.aborted = aborted
     onAbort(signal, aborted)
-    Promise.resolve(attempt.asked).then(this.#answered.bind(this, attempt), fail)
+    Promise.resolve(attempt.pending).then(this.#answered.bind(this, attempt), fail)
     if (signal.aborted) aborted()
   }
 
@@ -512,23 +512,23 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
 
   /** Handles the abort of an attempt's signal. */
   #abortAttempt(attempt: OneAttempt): void {
-    const { chain, scope, asked } = attempt
+    const { chain, scope, pending } = attempt
     const { signal } = scope
     if (chain) return chain.abort(signal.reason)
     // A plugin may ignore its signal, and is not waited for.
-    if (asked) dropLate(asked, signal)
+    if (pending) dropLate(pending, signal)
     this.#failAttempt(attempt, signal.reason)
   }
 
   /** Takes the answer of a provider. */
-  #answered(attempt: OneAttempt, given: unknown): void {
+  #answered(attempt: OneAttempt, result: unknown): void {
     // The plugin's code may hold the request, which is freed with the first part.
-    attempt.asked = undefined
+    attempt.pending = undefined
     if (!attempt.isOpen) return
     const { signal } = attempt.scope
     try {
       const answer = (attempt.answer = this.#call.endpoint.normalize(this.#call, signal))
-      const parts = answer.open ? answer.open(given) : given
+      const parts = answer.open ? answer.open(result) : result
       if (isSequence(parts)) this.#read(parts, answer, attempt)
       else this.#take(parts, answer, attempt)
     } catch (error) {
@@ -557,18 +557,18 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
       const ms = performance.now() - startedAt
       const result = failure.failure
       call.runtime.metrics.upstream(deployment.provider, result, ms / 1000)
-      const { said, sent } = this.#blame(failure)
+      const { message, sent } = this.#blame(failure)
       const status = sent?.status || undefined
       const { id } = deployment
-      call.answer.attempts.push({ deployment: id, ms: Math.round(ms), result, status, said })
+      call.answer.attempts.push({ deployment: id, ms: Math.round(ms), result, status, message })
     }
     this.#leaveDeployment()
     this.#failOver(attempt, failure)
   }
 
   /** Passes an answer that came whole. @throws UpstreamFailure for one that cannot be true */
-  #take(given: unknown, answer: ProviderAnswer, attempt: OneAttempt): void {
-    const parts = answer.whole(given)
+  #take(result: unknown, answer: ProviderAnswer, attempt: OneAttempt): void {
+    const parts = answer.whole(result)
     this.#check(answer)
     this.#bound(answer)
     this.#commit(answer, attempt)
@@ -576,7 +576,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   }
 
   /** Reads an answer that comes in parts. */
-  #read(given: AsyncIterable<unknown>, answer: ProviderAnswer, attempt: OneAttempt): void {
+  #read(sequence: AsyncIterable<unknown>, answer: ProviderAnswer, attempt: OneAttempt): void {
     const { signal } = attempt.scope
     const parts = new AttemptParts({
       begin: (first, complete) => {
@@ -596,7 +596,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
       refuse: (error) => this.#failAttempt(attempt, error),
       fail: (error) => this.#giveUp(error),
     })
-    attempt.chain = this.#chain = run(given, answer.steps, parts, signal)
+    attempt.chain = this.#chain = run(sequence, answer.steps, parts, signal)
     // It may have failed at once.
     if (!attempt.isOpen && !this.#answer) void attempt.chain.close()
     if (signal.aborted) attempt.chain.abort(signal.reason)
@@ -722,7 +722,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
       attempt: this.#attempts,
       ms: performance.now() - this.#startedAt,
       sent,
-      said: saidBy({ sent, failure }, (text) => mask.clean(text)),
+      message: failureMessage({ sent, failure }, (text) => mask.clean(text)),
       cooldownMs,
     }
     return this.#failed
@@ -882,8 +882,8 @@ class AttemptParts implements Sink<unknown> {
 }
 
 /** Whether an answer comes in parts. */
-function isSequence(given: unknown): given is AsyncIterable<unknown> {
-  return typeof given === 'object' && given !== null && Symbol.asyncIterator in given
+function isSequence(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value
 }
 
 /** @throws Unavailable, because an operator has disabled every deployment of the model */

@@ -436,7 +436,7 @@ function failed(error: unknown, { runtime: { mask } }: AdminRequest): object {
   }
   const { cause } = error as { readonly cause?: unknown }
   const failure = UpstreamFailure.is(error) ? error : UpstreamFailure.is(cause) ? cause : undefined
-  const words = failure?.said ?? (error instanceof Error ? error.message : String(error))
+  const words = failure?.originalMessage ?? (error instanceof Error ? error.message : String(error))
   const connection = failure?.connection
   return {
     ok: false,
