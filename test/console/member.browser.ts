@@ -51,6 +51,13 @@ it.skipIf(!hasBrowser)('makes a key of its own', async () => {
   await page.getByLabel('Message').fill('Hello')
   await page.getByRole('button', { name: 'Send' }).click()
   await page.getByText(/^done ·/).waitFor()
+  // A program is copied whole: it imports what it uses, and calls.
+  await page.getByRole('link', { name: 'Connect', exact: true }).click()
+  const python = await page.locator('pre', { hasText: 'from openai' }).textContent()
+  expect(python).toMatch(
+    /^import os\nfrom openai import OpenAI\n[^]*api_key=os\.environ\["API_KEY"\]\)/,
+  )
+  expect(python).toMatch(/\nprint\(answer\.choices\[0\]\.message\.content\)$/)
   await page.getByRole('link', { name: 'Keys', exact: true }).click()
   // Another secret is asked for twice, and is another one.
   await page.getByRole('button', { name: 'Rotate' }).click()

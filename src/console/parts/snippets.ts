@@ -37,7 +37,10 @@ export function Snippets({
 function snippets(secret: string, model: string) {
   const base = `${ownAddress()}/v1`
   const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }] })
-  const quoted = secret === VARIABLE ? `os.environ["${secret.slice(1)}"]` : `"${secret}"`
+  // A program takes the variable that stands for a key from its environment.
+  const isVariable = secret === VARIABLE
+  const quoted = isVariable ? `os.environ["${secret.slice(1)}"]` : `"${secret}"`
+  const call = `model="${model}",\n    messages=[{"role": "user", "content": "Hello"}],`
   return [
     {
       label: 'curl',
@@ -45,7 +48,7 @@ function snippets(secret: string, model: string) {
     },
     {
       label: 'OpenAI SDK (Python)',
-      text: `from openai import OpenAI\n\nclient = OpenAI(base_url="${base}", api_key=${quoted})`,
+      text: `${isVariable ? 'import os\n' : ''}from openai import OpenAI\n\nclient = OpenAI(base_url="${base}", api_key=${quoted})\nanswer = client.chat.completions.create(\n    ${call}\n)\nprint(answer.choices[0].message.content)`,
     },
     {
       label: 'Claude Code',
@@ -53,7 +56,7 @@ function snippets(secret: string, model: string) {
     },
     {
       label: 'Codex (~/.codex/config.toml)',
-      text: `# export API_KEY=${secret}\nmodel = "${model}"\nmodel_provider = "sluicegate"\n\n[model_providers.sluicegate]\nname = "Sluicegate"\nbase_url = "${base}"\nenv_key = "API_KEY"\nwire_api = "responses"`,
+      text: `${isVariable ? '' : `# export API_KEY=${secret}\n`}model = "${model}"\nmodel_provider = "sluicegate"\n\n[model_providers.sluicegate]\nname = "Sluicegate"\nbase_url = "${base}"\nenv_key = "API_KEY"\nwire_api = "responses"`,
     },
   ]
 }
