@@ -8,7 +8,7 @@ import { announceGateway } from '../state/sqlite/folder.ts'
 import { CommandError, type Arguments } from './command.ts'
 import type { configurationOf } from './configuration.ts'
 import type { Demo } from './demo/demo.ts'
-import { openPort } from './open-port.ts'
+import { openPort, probePort } from './open-port.ts'
 import { keepUpToDate } from './reload.ts'
 import {
   closeGateway,
@@ -48,6 +48,7 @@ export async function serveAlone(
   try {
     const isTerminal = process.stdout.isTTY
     const isSeen = isTerminal || args.on.has('print-key')
+    await probePort(gateway.runtime.config.server)
     const { report } = await prepareState(gateway, isSeen, demo)
     const server = await openPort(gateway)
     const { state } = gateway.runtime.config

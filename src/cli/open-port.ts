@@ -1,5 +1,6 @@
 /** Opens the port, or reports why it cannot be used. */
 import { createServer } from 'node:net'
+import type { Config } from '../config/config.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { listen, type Server } from '../server/server.ts'
 import type { Siblings } from '../server/siblings.ts'
@@ -10,11 +11,18 @@ export async function openPort(gateway: Gateway, siblings?: Siblings): Promise<S
   try {
     return await listen(gateway, { ...(siblings && { siblings }) })
   } catch (error) {
-    const { port, host } = gateway.runtime.config.server
-    const reason = REASONS[(await refusalOf(host, port)) ?? '']
-    if (!reason) throw error
-    throw new CommandError(`Cannot listen on ${host}, port ${port}: ${reason}`)
+    await probePort(gateway.runtime.config.server)
+    throw error
   }
+}
+
+/**
+ * Looks whether an address can be used, before anything is made for it: a first start shows the secret of its key once.
+ * @throws CommandError with the reason why not
+ */
+export async function probePort({ port, host }: Config['server']): Promise<void> {
+  const reason = port === 0 ? undefined : REASONS[(await refusalOf(host, port)) ?? '']
+  if (reason) throw new CommandError(`Cannot listen on ${host}, port ${port}: ${reason}`)
 }
 
 /** The system's error code for an address that cannot be used; listhen does not report it. */

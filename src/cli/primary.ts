@@ -11,6 +11,7 @@ import { Mask } from '../observe/mask.ts'
 import { CommandError, type Arguments } from './command.ts'
 import type { configurationOf } from './configuration.ts'
 import { lastLine } from './fatal.ts'
+import { probePort } from './open-port.ts'
 import { keepUpToDate } from './reload.ts'
 import { limitStop, logWarnings, Stop, type StopReason } from './stop.ts'
 import type { WorkerStart } from './worker.ts'
@@ -47,6 +48,7 @@ export async function serveWithWorkers(
   let reason: StopReason
   let status = 0
   try {
+    await probePort(loaded.config.server)
     await workers.open().catch(asOwn)
     let { config } = loaded
     watcher = await keepUpToDate({ log, loaded, options }, async (next) => {

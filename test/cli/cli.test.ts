@@ -180,13 +180,16 @@ describe('serve', () => {
     await once(other.listen(0, '127.0.0.1'), 'listening')
     onTestFinished(() => void other.close())
     const { port } = other.address() as AddressInfo
-    const cwd = await folder({ 'gateway.config.yaml': CONFIG })
-    const { code, err } = await call(['serve', '--port', String(port)], { cwd })
+    const where = { cwd: await folder({}), env: { SLUICEGATE__STATE: '{"driver":"file"}' } }
+    const { code, err } = await call(['serve', '--print-key', '--port', String(port)], where)
     expect(err).toContain(
       `Cannot listen on 127.0.0.1, port ${port}: another process uses this port`,
     )
     expect(err).toContain('--port')
     expect(code).toBe(1)
+    // The first key is made by the start that shows it.
+    const listed = await call(['accounts', 'list', '--data', 'data'], where)
+    expect(listed).toEqual({ code: 0, out: 'There are none.\n', err: '' })
   })
 })
 
