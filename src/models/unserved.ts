@@ -55,8 +55,19 @@ export class Unserved {
   #lines = 0
   #others: () => Promise<readonly (readonly UnservedName[])[]> = async () => []
 
-  /** A name was asked for. @param now ms since epoch @returns the line for the log; undefined where it was told lately */
-  note(asked: string, reason: UnservedReason, account: string, now: number): string | undefined {
+  /**
+   * A name was asked for.
+   * @param now ms since epoch
+   * @param meant the id that the client is told, if one is near
+   * @returns the line for the log; undefined where it was told lately
+   */
+  note(
+    asked: string,
+    reason: UnservedReason,
+    account: string,
+    now: number,
+    meant?: string,
+  ): string | undefined {
     const name = shown(asked)
     const known = this.#names.get(name)
     const accounts = [account, ...(known?.accounts ?? []).filter((one) => one !== account)]
@@ -67,7 +78,7 @@ export class Unserved {
       accounts: accounts.slice(0, MAX_ACCOUNTS),
       firstAt: known?.firstAt ?? now,
       lastAt: now,
-      remedy: remedyFor(name, reason),
+      remedy: remedyFor(name, reason, meant),
       toldAt: known?.toldAt ?? -Infinity,
     }
     const isDue = now - row.toldAt >= HOUR_MS && this.#mayTell(now)
@@ -129,7 +140,9 @@ const SENTENCES: Readonly<Record<UnservedReason, string>> = {
   gone: 'its vendor offers it no more.',
 }
 
-function remedyFor(name: string, reason: UnservedReason): string {
+function remedyFor(name: string, reason: UnservedReason, meant?: string): string {
+  if (meant !== undefined && (reason === 'no_price' || reason === 'unknown'))
+    return `the client may mean ${JSON.stringify(meant)}     or: ${remedyFor(name, reason)}`
   switch (reason) {
     case 'no_price':
       return (

@@ -51,7 +51,17 @@ describe('a name that no list has', () => {
     const options = ['--url', t.baseURL.replace(/\/v1$/, ''), '--token', admin]
     const { code, out } = await call(['models', 'unserved', ...options])
     expect(code).toBe(0)
-    expect(out).toMatch(/^NAME .*\nopenai\/gpt-9 +unknown +1 +acme .*sluicegate vendors/)
+    expect(out).toMatch(
+      /^NAME .*\nopenai\/gpt-9 +unknown +1 +acme .*\n\nopenai\/gpt-9:\n {2}sluicegate vendors .*\n {2}or: an alias/,
+    )
+  })
+
+  it('names the model that a misspelt one is near, to the operator as to the client', async () => {
+    const t = await gateway()
+    await t.chat({ ...hello, model: 'mock/ehco' })
+    expect(ofUnserved(t)).toEqual([
+      expect.stringMatching(/the client may mean "mock\/echo" +or: sluicegate models import /),
+    ])
   })
 
   it('is refused alike with and without its vendor', async () => {

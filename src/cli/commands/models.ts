@@ -64,15 +64,16 @@ export const MODELS: Group = {
       all: true,
       ask: () => '/models/unserved',
       show: list(
-        {
-          NAME: 'name',
-          REASON: 'reason',
-          ASKED: 'asked',
-          ACCOUNTS: 'accounts',
-          LAST: 'last_at',
-          REMEDY: 'remedy',
-        },
+        { NAME: 'name', REASON: 'reason', ASKED: 'asked', ACCOUNTS: 'accounts', LAST: 'last_at' },
         ['ACCOUNTS', 'LAST'],
+        // Commands and settings are copied: they are never cut.
+        ({ data }) =>
+          data
+            .map(
+              ({ name, remedy }: any) =>
+                `\n${cell(name)}:\n  ${cell(remedy).replaceAll(/ {2,}(?=or: )/g, '\n  ')}\n`,
+            )
+            .join(''),
       ),
     }),
     {

@@ -106,7 +106,8 @@ export const resolve: Stage = {
     const id = withoutOnline(request.model)
     const resolved = catalog.resolve(id)
     if (!resolved) {
-      tellUnserved(call, id, reasonOf(id, catalog.candidates(id), call.runtime.config))
+      const reason = reasonOf(id, catalog.candidates(id), call.runtime.config)
+      tellUnserved(call, id, reason, catalog.suggest(id))
       throw unknownModel(catalog, id)
     }
     const { model } = resolved
