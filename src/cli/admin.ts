@@ -8,7 +8,7 @@ import { adminTokenFile, readAdminToken } from '../gateway/admin-token.ts'
 import { NO_TOKEN, callableUrl } from '../gateway/welcome.ts'
 import { DIRECT, type EgressRoute } from '../upstream/egress.ts'
 import { openHttp } from '../upstream/http.ts'
-import { CommandError, type Arguments } from './command.ts'
+import { CommandError, type Arguments, type Command } from './command.ts'
 import { configurationOf, routeOf } from './configuration.ts'
 import { parseExact } from './output.ts'
 
@@ -24,6 +24,33 @@ export class Refused extends CommandError {
     this.status = status
     this.param = param
   }
+}
+
+/**
+ * A refusal of what a person has given, by the name of the argument or the option: the command was called in a wrong way. Other
+ * errors stay as they are.
+ */
+export function asGiven(
+  error: unknown,
+  { arguments: names = [], options = {} }: Pick<Command, 'arguments' | 'options'>,
+  { text }: Pick<Arguments, 'text'>,
+): unknown {
+  if (!(error instanceof Refused) || error.status !== 400 || error.param === null) return error
+  const { message, status, param } = error
+  const [member = '', ...rest] = param.split(/\.|(?=\[)/)
+  const option = Object.entries(options).find(
+    ([name, spec]) =>
+      text[name] !== undefined && (spec.member ?? name.replaceAll('-', '_')) === member,
+  )
+  // One of a list stands in it under the name of the list.
+  const argument = names.find((name) => [name, `${name}s`].includes(member))
+  const given = option ? `--${option[0]}` : argument && `<${argument}>`
+  if (given === undefined) return error
+  // Only a file has places of its own.
+  const place = option?.[1].value === 'file' && rest.length > 0 ? ` (${rest.join('.')})` : ''
+  const named = [`'${param}'`, `"${param}"`].find((one) => message.includes(one))
+  const words = named === undefined ? `${given}: ${message}` : message.replace(named, given + place)
+  return new CommandError(words, 2, { status, param })
 }
 
 export interface Admin {

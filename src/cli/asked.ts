@@ -131,9 +131,12 @@ export function connected(
     ...row,
     options: { ...row.options, ...REMOTE },
     run: async (args) => {
-      const admin = await (await import('./admin.ts')).connect(args, begins)
+      const { connect, asGiven } = await import('./admin.ts')
+      const admin = await connect(args, begins)
       try {
         await run(admin, await (await import('./look-up.ts')).withIds(admin, args))
+      } catch (error) {
+        throw asGiven(error, row, args)
       } finally {
         await admin.close()
       }

@@ -7,6 +7,8 @@ interface OptionSpec {
   readonly optional?: true
   /** How a time is read: a length in seconds, or a moment, where a length means from now on, or before now. */
   readonly time?: 'length' | 'later' | 'ago'
+  /** Its name in the admin API, where that is another one. */
+  readonly member?: string
   readonly help: string
 }
 

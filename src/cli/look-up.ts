@@ -1,4 +1,4 @@
-/** What people name: by id, by name, by the beginning of either, and a key by its secret, which is never sent. */
+/** What people name: by id or its beginning, by name, and a key by its secret, which is never sent. */
 import { hash } from 'node:crypto'
 import { nearest } from '../errors/nearest.ts'
 import type { Admin } from './admin.ts'

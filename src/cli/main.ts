@@ -196,12 +196,18 @@ function secondsOf(text: string, option: string): number {
 function momentOf(text: string, option: string, side: 'later' | 'ago'): string {
   if (text === 'none') return text
   const now = Date.now()
-  const seconds = lengthOf(text)
+  // A number alone is no time from now: one that means days would end a key in seconds.
+  const seconds = /^\d+$/.test(text) ? undefined : lengthOf(text)
   if (seconds !== undefined) {
     return new Date(now + (side === 'ago' ? -1000 : 1000) * seconds).toISOString()
   }
   const today = now - (now % DAY_MS)
-  const words: Readonly<Record<string, number>> = { now, today, yesterday: today - DAY_MS }
+  const words: Readonly<Record<string, number>> = {
+    now,
+    today,
+    yesterday: today - DAY_MS,
+    tomorrow: today + DAY_MS,
+  }
   if (Object.hasOwn(words, text)) return new Date(words[text]!).toISOString()
   const isMonth = /^\d{4}-\d\d$/.test(text)
   const isDay = /^\d{4}-\d\d-\d\d$/.test(text)
@@ -212,8 +218,11 @@ function momentOf(text: string, option: string, side: 'later' | 'ago'): string {
   if ((isMonth || isDay || isMoment) && isReal && !Number.isNaN(at.getTime())) {
     return isMoment ? text : at.toISOString()
   }
+  const near = side === 'ago' ? ', today or yesterday' : ' or tomorrow'
+  const length =
+    side === 'ago' ? 'back from now such as 12h or 7d' : 'from now on such as 12h or 30d'
   throw new CommandError(
-    `${option} takes a moment such as 2027-01-31, 2027-01-31T08:00:00Z, today or yesterday, or a length such as 12h or 7d, not ${JSON.stringify(text)}.`,
+    `${option} takes a moment such as 2027-01-31, 2027-01-31T08:00:00Z${near}, or a length ${length}, not ${JSON.stringify(text)}.`,
     2,
   )
 }

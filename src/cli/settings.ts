@@ -17,12 +17,12 @@ const READERS: Readonly<Record<string, (text: string, option: string) => unknown
 }
 
 export function optionsOf(settings: Settings): OptionSpecs {
-  const options = Object.values(settings).flatMap(({ option }) => option ?? [])
   return Object.fromEntries(
-    options.map(({ name, value, help }) => [
-      name,
-      { value, help, ...(value === 'date' && { time: 'later' as const }) },
-    ]),
+    Object.entries(settings).flatMap(([member, { option }]) => {
+      if (!option) return []
+      const { name, value, help } = option
+      return [[name, { value, help, member, ...(value === 'date' && { time: 'later' as const }) }]]
+    }),
   )
 }
 

@@ -33,6 +33,8 @@ describe('a mistake in the arguments', () => {
     [['models', '--json=1'], /--json takes no value/],
     [['serve', '--port', 'http'], /--port takes a number from 0 to 65535, not "http"/],
     [['serve', '--port', '65536'], /--port takes a number/],
+    [['usage', '--from', '7'], /, today or yesterday, or a length back from now such as 12h/],
+    [['keys', 'update', 'a', '--expires', '30'], /or tomorrow, or a length from now on .*"30"/],
   ])('%j ends with status 2 and a message', async (args, message) => {
     const { code, out, err } = await call(args)
     expect(err).toMatch(message)
@@ -288,7 +290,10 @@ describe('commands of a running gateway', () => {
 
   it('create an account, add credits, create a key, and show its calls', async () => {
     const { url } = t
-    const cwd = await folder({ 'policy.json': '{"version":1,"maxOutputTokens":50}' })
+    const cwd = await folder({
+      'policy.json': '{"version":1,"maxOutputTokens":50}',
+      'wrong.json': '{"version":1,"deny":"code"}',
+    })
     const command = (...args: string[]) => call([...args, ...at()], { cwd })
     const account = await command('accounts', 'create', 'Acme Ltd', '--id', 'corp')
     expect([account.code, account.err]).toEqual([0, ''])
@@ -316,6 +321,22 @@ describe('commands of a running gateway', () => {
     const other = await command('credits', 'add', 'corp', '125', '--reference', 'invoice 1')
     expect([other.code, other.err]).toEqual([1, expect.stringContaining('with 12.5 USD before')])
 
+    // What the gateway refuses is named as it was given, and is a wrong call.
+    for (const [words, named] of [
+      [['credits', 'add', 'corp', '5,00'], 'Invalid <usd>: expected '],
+      [['credits', 'add', 'corp', '1', '--expires', '2020-01-01'], '--expires'],
+      [['keys', 'create', 'corp', '--name', 'x', '--cap', '5 USD'], 'Invalid --cap: expected '],
+      [['keys', 'create', 'corp', '--name', 'x', '--cap', '5/week'], 'Invalid --cap: expected '],
+      [['keys', 'create', 'corp', '--name', 'x', '--policy', 'wrong.json'], '--policy (deny)'],
+      [['accounts', 'update', 'corp', '--time-zone', 'Europe'], '--time-zone'],
+      [['limits', 'set', 'account:corp', 'cap.week', '5 USD'], '<limit>: The value has to be '],
+      [['usage', '--by', 'kye'], 'Invalid --by: expected '],
+      [['statement', 'corp', '--month', 'november'], 'Invalid --month: expected '],
+      [['audit', 'list', '--limit', '0'], '--limit'],
+    ] as const) {
+      const { code, out, err } = await command(...words)
+      expect([code, out, err], words.join(' ')).toEqual([2, '', expect.stringContaining(named)])
+    }
     const settings = ['--rpm', '60', '--cap', '5/month', '--models', 'mock/echo, mock/nothing']
     const policy = ['--policy', 'policy.json', '--expires', '2099-01-31']
     const made = await command('keys', 'create', 'corp', '--name', 'Laptop', ...settings, ...policy)
@@ -329,6 +350,9 @@ describe('commands of a running gateway', () => {
     expect(answer.status, answer.text).toBe(200)
 
     const shown = JSON.parse((await command('keys', 'show', id, '--json')).out)
+    const brief = await command('keys', 'update', id, '--expires', 'tomorrow')
+    expect(brief.out).toMatch(/: expires_at 2099-01-31T\S+ → \d{4}-\d\d-\d\dT00:00:00\.000Z\.$/m)
+    await command('keys', 'update', id, '--expires', '2099-01-31')
     expect(shown).toMatchObject({
       rpm_limit: 60,
       spend_cap: { usd: '5', scope: 'month' },
@@ -469,7 +493,7 @@ describe('commands of a running gateway', () => {
     expect([unknown.code, unknown.out]).toEqual([1, ''])
     expect(unknown.err).toBe('There is no account "nobody".\n')
     const wrong = await command('credits', 'add', 'acme', 'ten')
-    expect(wrong.err).toMatch(/'usd': expected a decimal string/)
+    expect(wrong.err).toMatch(/<usd>: expected a decimal string/)
     const token = await command('models', '--token', 'not-the-token')
     expect(token.err).toBe(`The gateway at ${t.url} does not know the admin token of --token.\n`)
     await command('tokens', 'create', 'nightly', '--role', 'viewer')
@@ -478,9 +502,9 @@ describe('commands of a running gateway', () => {
     const payment = await command('payments', 'link', 'acme', '25')
     expect(payment.err).toBe('Customers cannot pay: the configuration has no "payments".\n')
     const future = await command('usage', '--from', '2999-01-01')
-    expect(future.err).toBe("Invalid 'from': expected a moment that is over.\n")
+    expect(future.err).toBe('Invalid --from: expected a moment that is over.\n')
     const turned = await command('requests', 'list', '--from', '2h', '--to', '1d')
-    expect(turned.err).toBe("Invalid 'from': expected a moment before 'to'.\n")
+    expect(turned.err).toBe("Invalid --from: expected a moment before 'to'.\n")
     const price = await call(['models', 'price', 'no/such'], { cwd })
     expect(price.err).toBe('There is no model "no/such". "sluicegate check --models" lists them.\n')
     const tables = await call(['import', 'new-api', '--tables', 'none'], { cwd })

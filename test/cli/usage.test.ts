@@ -27,7 +27,7 @@ it('says who used what, and that it equals the ledger', async () => {
   expect(csv.out.split('\r\n').filter((line) => line.includes(',nightly,'))).toHaveLength(1)
   expect((await call(['usage', 'verify', ...at])).out).toMatch(/^Equals the ledger/)
   expect(await call(['usage', '--by', 'colour', ...at])).toMatchObject({
-    code: 1,
+    code: 2,
     err: expect.stringContaining('one of account, team, key'),
   })
   const statement = await call(['statement', 'acme', ...at])

@@ -113,7 +113,11 @@ export const CALLS: Group = {
           help: 'from this day or moment on, UTC (default: seven days ago)',
         },
         to: { value: 'moment', time: 'ago', help: 'before this day or moment, UTC' },
-        by: { value: 'groups', help: 'up to two of account, key, model, deployment, tag, user, …' },
+        by: {
+          value: 'groups',
+          member: 'group',
+          help: 'up to two of account, key, model, deployment, tag, user, …',
+        },
         rollup: { value: 'span', help: 'hour, day or month' },
         metric: { value: 'name', help: 'what groups are ranked by (default: cost_usd)' },
         top: { value: 'n', help: 'groups that are kept apart (default: 20)' },

@@ -35,6 +35,7 @@ export const MONEY: Group = {
         expires: {
           value: 'date',
           time: 'later',
+          member: 'expires_at',
           help: 'when what is left of it expires, such as 90d or 2027-01-31',
         },
         unlock: { help: 'with --promo: the account may use every model, as after a payment' },
@@ -61,6 +62,7 @@ export const MONEY: Group = {
         reason: { value: 'text', help: 'why, kept with the booking (required)' },
         from: {
           value: 'block',
+          member: 'takes_from',
           help: 'of an amount below 0: the credit that it takes first, such as promo:spring',
         },
         ...REFERENCE,
