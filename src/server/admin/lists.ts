@@ -139,7 +139,7 @@ function stateOf(
     expiresAt = Infinity,
   }: Pick<ListedKey, 'archived' | 'disabled' | 'expiresAt'>,
   now: number,
-): string {
+): NonNullable<Found['state']> {
   if (archived) return 'archived'
   if (disabled) return 'disabled'
   return expiresAt <= now ? 'expired' : 'active'
@@ -405,8 +405,8 @@ async function withStarts({ accounts }: Runtime, found: readonly Found[]): Promi
 }
 
 function foundOf(kind: 'account' | 'key', one: ListedAccount | ListedKey): Found {
-  const { id, name, archived, disabled } = one
-  const state = archived ? 'archived' : disabled ? 'disabled' : 'active'
+  const { id, name } = one
+  const state = stateOf(one, Date.now())
   return { kind, id, name, state, ...('account' in one && { account: one.account }) }
 }
 

@@ -124,7 +124,7 @@ export interface Found {
   /** The account of a key. */
   readonly account?: string
   /** The state of an account or key; models have none. */
-  readonly state?: 'active' | 'disabled' | 'archived'
+  readonly state?: 'active' | 'disabled' | 'archived' | 'expired'
   /** How the secret of a key begins. */
   readonly start?: string
 }
