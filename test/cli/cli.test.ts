@@ -379,7 +379,7 @@ describe('commands of a running gateway', () => {
     expect((await command('models')).out).toMatch(/mock\/echo +chat +mock\/echo +healthy/)
     const some = await command('models', '--vendor', 'mock', '--find', 'ECH')
     expect(some.out.match(/^mock\/\S+/gm)).toEqual(['mock/echo'])
-    expect((await command('models', '--used', 'long')).err).toMatch(/'used'.*1d/)
+    expect((await command('models', '--used', 'long')).err).toMatch(/--used.*1d/)
     expect((await command('models', 'show', 'echo')).out).toMatch(
       /^id +mock\/echo\n[^]*^modality +chat$/m,
     )
