@@ -313,8 +313,8 @@ export function explainRow(
 function vendorOf({ vendor }: ChargedRow, lines: readonly UsageLine[]): ExplainedBill['vendor'] {
   if (vendor === undefined) return undefined
   // A stored answer costs its vendor nothing.
-  const asked = lines.filter(({ source }) => source !== 'cache')
-  const paid = explain(asked.map((line) => ({ ...line, prices: line.cost ?? line.prices })))
+  const vendorLines = lines.filter(({ source }) => source !== 'cache')
+  const paid = explain(vendorLines.map((line) => ({ ...line, prices: line.cost ?? line.prices })))
   return {
     cost: BigInt(vendor),
     lines: paid,

@@ -75,7 +75,7 @@ export function archiveConformance(
             for (let i = 0; i < items.length; i += 7) await target.import(items.slice(i, i + 7))
             expect(await stateOf(target)).toEqual(await stateOf(source))
             expect(await target.verify()).toEqual([])
-            expect(await target.import(items)).toEqual({ taken: items.length, added: 0 })
+            expect(await target.import(items)).toEqual({ stored: items.length, added: 0 })
             expect(await stateOf(target)).toEqual(await stateOf(source))
           } finally {
             await Promise.all([source.close(), target.close()])
@@ -279,7 +279,7 @@ function transferExamples(example: Example): void {
     await past.spend('acct', 'key', 12n)
     const target = await fresh()
     const items = await collect(past.ledger.export())
-    expect(await target.import(items)).toEqual({ taken: items.length, added: items.length })
+    expect(await target.import(items)).toEqual({ stored: items.length, added: items.length })
     const entry = { account: 'acct', key: 'key', request: 'req_new', freeTier: FREE_TIER }
     expect(await target.enter({ ...entry, revision: 6 })).toMatchObject({ why: 'stale' })
     const entered = await target.enter({ ...entry, revision: 7 })
@@ -302,7 +302,7 @@ function transferExamples(example: Example): void {
     const newer = { ...LIMITS, disabled: true }
     await target.limits('acct', 'key', newer, 4)
     const items = await collect(past.ledger.export())
-    expect(await target.import(items)).toMatchObject({ taken: 2, added: 0 })
+    expect(await target.import(items)).toMatchObject({ stored: 2, added: 0 })
     expect(await collect(target.export())).toContainEqual({
       kind: 'limits',
       account: 'acct',
@@ -349,7 +349,7 @@ function transferExamples(example: Example): void {
         for (const forgery of forgeries) {
           const another: RowItem = { ...row, request: 'req_fresh', ...(row.usage && { cost: 1n }) }
           const refused = await target.import([row, { ...row, ...forgery }, another])
-          expect(refused).toEqual({ taken: 1, added: 0, refused: expect.any(String) })
+          expect(refused).toEqual({ stored: 1, added: 0, refused: expect.any(String) })
           expect(refused.refused).toContain(`"${row.request}" of account acct is stored already`)
           expect(await stateOf(target)).toEqual(state)
         }
@@ -380,7 +380,7 @@ function transferExamples(example: Example): void {
       const total = folded.find((item) => item.kind === 'total')!
       const forged = await past.ledger.import([{ ...total, cost: 6n }])
       expect(forged).toEqual({
-        taken: 0,
+        stored: 0,
         added: 0,
         refused: expect.stringMatching(
           / is stored as 0\.000000000005 in 1 row, not 0\.000000000006 in 1 row$/,
@@ -407,7 +407,7 @@ function transferExamples(example: Example): void {
     const items = await collect(past.ledger.export())
     const target = await fresh()
     for (let time = 0; time < 2; time++) {
-      expect(await target.import(items)).toMatchObject({ taken: items.length })
+      expect(await target.import(items)).toMatchObject({ stored: items.length })
       expect(await target.key('acct', 'key')).toMatchObject({ lifetime: 7n })
       expect(await target.verify()).toEqual([])
     }

@@ -602,8 +602,8 @@ export async function importLines(
   const flush = async () => {
     if (batch.length === 0) return
     const first = lines - batch.length
-    const { taken, refused, ...imported } = await ledger.import(batch)
-    if (refused !== undefined) throw new LineError(first + taken + 1, refused)
+    const { stored, refused, ...imported } = await ledger.import(batch)
+    if (refused !== undefined) throw new LineError(first + stored + 1, refused)
     added += imported.added
     batch = []
   }

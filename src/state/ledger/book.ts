@@ -623,9 +623,9 @@ export class AccountBook {
       const present = currentWindow(window, counter?.window ?? '', moment)
       const isOpen = !counter || counter.window === present
       const current = isSpan && !isOpen ? '' : present
-      const taken = reset?.window === current ? reset.amount : 0n
+      const resetAmount = reset?.window === current ? reset.amount : 0n
       const [settled, held] = isOpen ? [spend.settled, spend.held] : [0n, 0n]
-      return { limit, current, used: settled - taken, held, reset: taken }
+      return { limit, current, used: settled - resetAmount, held, reset: resetAmount }
     })
   }
 

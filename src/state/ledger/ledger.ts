@@ -527,7 +527,7 @@ export type TakeRows = (month: string, lines: readonly string[]) => Promise<void
 
 export interface Imported {
   /** Number of items that are in the ledger now. */
-  readonly taken: number
+  readonly stored: number
   /** Number of new items among them. */
   readonly added: number
   /** Why the next item contradicts the ledger. Later items were not read. */

@@ -173,8 +173,8 @@ export class CounterSums {
       whole.map((one) => [counterName(one.owner, one.id, one.window), one] as const),
     )
     for (const [name, { since }] of this.#counters) {
-      const known = before?.get(name)
-      if (known?.since === since) this.#sums.set(name, known.sum)
+      const earlier = before?.get(name)
+      if (earlier?.since === since) this.#sums.set(name, earlier.sum)
     }
   }
 

@@ -46,8 +46,8 @@ function offsetIn(zone: string, at: number): number {
 /** The rule of a zone, which holds for two days; undefined for UTC. */
 export function ruleOf(zone: string | undefined, now: number = Date.now()): ZoneRule | undefined {
   if (zone === undefined || zone === UTC) return undefined
-  const known = rules.get(zone)
-  if (known && now < known.until && now >= known.until - HOUR_MS) return known.rule
+  const cached = rules.get(zone)
+  if (cached && now < cached.until && now >= cached.until - HOUR_MS) return cached.rule
   const offset = offsetIn(zone, now)
   const next = offsetIn(zone, now + AHEAD_MS)
   // Between the two, the offset is the next one from a moment on.

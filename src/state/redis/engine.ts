@@ -525,14 +525,14 @@ export class RedisLedger implements Ledger {
     const { waiting, oldestMs } = this.#unconfirmed.health()
     const { isOpen, sentence: doubt } = this.#beat
     const ok = this.#connection.ok && isOpen
-    const told = doubt === undefined ? {} : { doubt }
+    const doubtMember = doubt === undefined ? {} : { doubt }
     const notLooked = isOpen ? undefined : 'the ledger was not looked at since Redis is back'
     const own = this.#outbox.why ?? this.#unconfirmed.why
     const why = this.#connection.why ?? doubt ?? notLooked ?? own
     const outage = this.#outage.at(why)
     const { memoryUsed } = this.#connection
     const figures = { ok: why === undefined, outbox: waiting, oldestMs, memoryUsed }
-    const health = { ...figures, ...told, ...outage }
+    const health = { ...figures, ...doubtMember, ...outage }
     return ok && !this.#outbox.isWritable ? { ...health, outboxFault: true } : health
   }
 

@@ -122,11 +122,11 @@ export class RedisHistory {
     const pause = paced()
     for (const id of accounts) {
       const before = verified.get(id)
-      const found = await this.#unfolded(id, (snapshot, pages) =>
+      const verification = await this.#unfolded(id, (snapshot, pages) =>
         discrepancies(id, snapshot, pages, pause, before),
       )
-      differences.push(...found.differences)
-      if (found.verified) verified.set(id, found.verified)
+      differences.push(...verification.differences)
+      if (verification.verified) verified.set(id, verification.verified)
       else verified.delete(id)
     }
     return differences
@@ -341,11 +341,11 @@ async function discrepancies(
 ): Promise<Verification> {
   const base = baseIn(account, folded).seq
   // Where rows after those that are known were folded, their totals cannot be told from others.
-  const known = before && base <= before.seq && before.seq <= last ? before : undefined
-  const sums = new Map(known?.sums)
+  const basis = before && base <= before.seq && before.seq <= last ? before : undefined
+  const sums = new Map(basis?.sums)
   const days = [...totalsIn(folded)].map(({ day }) => day).sort()
-  const counters = new CounterSums(countersOf(book), days.at(-1) ?? '', known?.counters)
-  for await (const page of pages(known?.seq)) {
+  const counters = new CounterSums(countersOf(book), days.at(-1) ?? '', basis?.counters)
+  for await (const page of pages(basis?.seq)) {
     for (const { row, day } of page) {
       addCost(sums, { ...row, day, team: row.usage?.team })
       const { seq, key, cost, usage } = row
@@ -353,7 +353,7 @@ async function discrepancies(
     }
     await pause()
   }
-  if (!known) for (const total of totalsIn(folded)) addCost(sums, { kind: 'usage', ...total })
+  if (!basis) for (const total of totalsIn(folded)) addCost(sums, { kind: 'usage', ...total })
   const stored = [...storedIn(book)]
   // The book has dropped the others.
   const kept = new Map(stored.map(([what]) => [what, sums.get(what) ?? 0n]))
@@ -492,15 +492,15 @@ export class RedisImport {
 
   /** See {@link Ledger.import}. */
   async take(items: readonly LedgerItem[]): Promise<Imported> {
-    let [taken, added] = [0, 0]
+    let [stored, added] = [0, 0]
     try {
       for (const item of items) {
         added += Number(await this.#take(item))
-        taken++
+        stored++
       }
-      return { taken, added }
+      return { stored, added }
     } catch (error) {
-      if (error instanceof RangeError) return { taken, added, refused: error.message }
+      if (error instanceof RangeError) return { stored, added, refused: error.message }
       throw error
     }
   }

@@ -66,8 +66,8 @@ async function move(
     await lock.take()
     await connection.askMany(batch, (account) => store.lift(...keysOf(account, 'book', 't')))
   }
-  const known = await connection.ask(() => store.get(OLD_IDENTITY))
-  await connection.ask(() => store.hsetnx(LEDGER, 'id', known ?? randomId('ledger_')))
+  const identity = await connection.ask(() => store.get(OLD_IDENTITY))
+  await connection.ask(() => store.hsetnx(LEDGER, 'id', identity ?? randomId('ledger_')))
   await connection.ask(() => store.hsetnx(LEDGER, 'epoch', '0'))
   await connection.ask(() => store.hset(LEDGER, 'schema', String(SCHEMA)))
   await lock.release()

@@ -401,12 +401,12 @@ export class SqliteLedger implements Ledger {
   async #reset({ zone, ...reset }: Reset): Promise<ResetDone> {
     this.#checkWritable()
     const { account, owner, limit, reference } = reset
-    const known = await this.#client.read('resetOf', account, reference)
-    if (known) return repeated(reset, known)
+    const existing = await this.#client.read('resetOf', account, reference)
+    if (existing) return repeated(reset, existing)
     const book = this.#books.of(account)
-    const taken = book.resettable(owner, limit, zone)
-    if (!taken) throw new NotFound('not_found', `There is no limit ${JSON.stringify(limit)}.`)
-    const write = [{ ...reset, ...taken, at: this.#clock.now() }] as const
+    const resettable = book.resettable(owner, limit, zone)
+    if (!resettable) throw new NotFound('not_found', `There is no limit ${JSON.stringify(limit)}.`)
+    const write = [{ ...reset, ...resettable, at: this.#clock.now() }] as const
     return this.#client.write('reset', [...write], (result) => {
       const { fresh, ...stored } = valueOf(result)
       if (!fresh) return repeated(reset, stored)
@@ -474,14 +474,14 @@ export class SqliteLedger implements Ledger {
       const ids = account === undefined ? [...(await all())] : [account]
       for (let i = 0; i < ids.length; i += AUDITED_ACCOUNTS) {
         const some = ids.slice(i, i + AUDITED_ACCOUNTS)
-        const known = new Map([...verified].filter(([id]) => some.includes(id)))
-        const found = await history.audit({
+        const earlier = new Map([...verified].filter(([id]) => some.includes(id)))
+        const verifications = await history.audit({
           accounts: some,
           kept: firstKept(this.#clock.now()),
-          verified: known,
+          verified: earlier,
         })
         for (const id of some) {
-          const of = found.get(id)
+          const of = verifications.get(id)
           differences.push(...(of?.differences ?? []))
           if (of?.verified) verified.set(id, of.verified)
           else verified.delete(id)
@@ -527,7 +527,11 @@ export class SqliteLedger implements Ledger {
       const { added, contradiction: refused } = valueOf(result)
       const fresh = items.filter((_, i) => added[i])
       for (const item of fresh) this.#books.import(item)
-      return { taken: added.length, added: fresh.length, ...(refused !== undefined && { refused }) }
+      return {
+        stored: added.length,
+        added: fresh.length,
+        ...(refused !== undefined && { refused }),
+      }
     })
   }
 
@@ -683,12 +687,12 @@ export class SqliteLedger implements Ledger {
 /** The answer to a reset that was done before. @throws ReferenceTaken for one of another limit */
 function repeated(
   { owner, limit, reference }: Omit<Reset, 'zone'>,
-  known: Omit<ResetDone, 'duplicate'> & { readonly owner: string; readonly limit: string },
+  existing: Omit<ResetDone, 'duplicate'> & { readonly owner: string; readonly limit: string },
 ): ResetDone {
-  if (known.owner !== owner || known.limit !== limit) {
+  if (existing.owner !== owner || existing.limit !== limit) {
     throw new ReferenceTaken(`The reference ${JSON.stringify(reference)} belongs to another limit.`)
   }
-  return { counted: known.counted, window: known.window, duplicate: true }
+  return { counted: existing.counted, window: existing.window, duplicate: true }
 }
 
 /** Rows in pages, newest first. @param read takes the `seq` before which a page begins */

@@ -128,10 +128,10 @@ export function openFolder(path: string, expected?: string): OpenedFolder {
     let noted = recorded?.seq
     const note = () => {
       try {
-        const known = describe(db)
-        if (!isAccepted || known.seq === noted) return
-        remember(owner, known)
-        noted = known.seq
+        const current = describe(db)
+        if (!isAccepted || current.seq === noted) return
+        remember(owner, current)
+        noted = current.seq
       } catch {
         // A full disk, or a damaged ledger: the next booking reports it.
       }

@@ -251,12 +251,12 @@ export class History {
     for (;;) {
       const { seq: base } = this.#base(account)
       // Where rows after those that are known were folded, their totals cannot be told from others.
-      const known = before && base <= before.seq ? before : undefined
+      const basis = before && base <= before.seq ? before : undefined
       const rows = {
-        known,
-        sums: new Map(known?.sums),
-        seq: BigInt(known?.seq ?? 0),
-        count: BigInt(known?.rows ?? 0),
+        basis,
+        sums: new Map(basis?.sums),
+        seq: BigInt(basis?.seq ?? 0),
+        count: BigInt(basis?.rows ?? 0),
       }
       let compared: Verification | 'folded' | undefined
       while (!compared) {
@@ -328,10 +328,10 @@ export class History {
 
   #compare(
     account: string,
-    { known, sums, seq, count }: AddedRows,
+    { basis, sums, seq, count }: AddedRows,
     kept: readonly [day: string, month: string],
   ): Verification {
-    if (!known) {
+    if (!basis) {
       for (const row of this.#sql.totalsOf.iterate(account)) {
         const { key, team, day, ...cost } = row as unknown as TotalColumns
         addCost(sums, { kind: 'usage', key, team, day, cost: fromStoredSum(cost) })
@@ -339,7 +339,7 @@ export class History {
     }
     const rows = withoutDropped(sums, kept)
     const stored = storedSums(this.#sql, account)
-    const counters = this.#addCounters(account, stored, sums, known)
+    const counters = this.#addCounters(account, stored, sums, basis)
     // Some sums of the rows have no stored one.
     for (const what of sums.keys()) if (!stored.has(what)) stored.set(what, 0n)
     const differences = compareSums(account, withoutDropped(stored, kept), sums)
@@ -356,13 +356,13 @@ export class History {
     account: string,
     stored: Map<string, Pico>,
     sums: Map<string, Pico>,
-    known: Verified | undefined,
+    basis: Verified | undefined,
   ): CounterSums['all'] {
     const counters = countersOf(this.#sql, account)
     if (counters.length === 0) return new Map()
     const { day } = this.#sql.lastTotal.get(account) as { day: string }
-    const rows = new CounterSums(counters, day, known?.counters)
-    for (const row of this.#sql.countedRows.iterate(account, known?.seq ?? 0)) {
+    const rows = new CounterSums(counters, day, basis?.counters)
+    for (const row of this.#sql.countedRows.iterate(account, basis?.seq ?? 0)) {
       const { seq, key, team, cost, body } = row as unknown as UsageColumns & { seq: bigint }
       rows.add({ seq: Number(seq), key: key!, team, cost, usage: JSON.parse(body!) })
     }
@@ -398,17 +398,17 @@ export async function auditAll(
   { accounts, kept, verified }: Audit,
   pause: () => Promise<void>,
 ): Promise<ReadonlyMap<string, Verification>> {
-  const found = new Map<string, Verification>()
+  const verifications = new Map<string, Verification>()
   for (const account of accounts) {
-    found.set(account, await history.audit(account, kept, pause, verified.get(account)))
+    verifications.set(account, await history.audit(account, kept, pause, verified.get(account)))
   }
-  return found
+  return verifications
 }
 
 /** Rows of an account that were added up. */
 interface AddedRows {
   /** What an earlier verification had of them. */
-  readonly known: Verified | undefined
+  readonly basis: Verified | undefined
   readonly sums: Map<string, Pico>
   /** The last one. */
   seq: bigint
@@ -486,15 +486,15 @@ export async function* exportDatabase(db: DatabaseSync): AsyncGenerator<LedgerIt
   }
 
   function* countersOf(account: string): Generator<CounterItem> {
-    const taken = all<CounterColumns>(resets, account)
+    const resetRows = all<CounterColumns>(resets, account)
     const rows = all<CounterColumns>(counters, account)
     const isSame = (a: CounterColumns, b: CounterColumns) =>
       a.owner === b.owner && a.id === b.id && a.window === b.window
     // Limits without a counter have resets alone.
-    const plain = taken.filter((one) => !rows.some((row) => isSame(row, one)))
+    const plain = resetRows.filter((one) => !rows.some((row) => isSame(row, one)))
     for (const one of [...rows, ...plain.map((reset) => ({ ...reset, usd: 0n, pico: 0n }))]) {
       const { owner, id, window, rows = null, ...amount } = one
-      const reset = fromStoredSum(taken.find((other) => isSame(one, other)) ?? NOTHING)
+      const reset = fromStoredSum(resetRows.find((other) => isSame(one, other)) ?? NOTHING)
       const settled = fromStoredSum(amount)
       const seen = rows === null ? {} : { rows: Number(rows) }
       yield { kind: 'counter', account, owner, id, window, settled, reset, ...seen }

@@ -130,7 +130,7 @@ class RowNumbers {
     return this.#last + 1
   }
 
-  taken(): void {
+  advance(): void {
     this.#last++
   }
 }
@@ -155,7 +155,7 @@ export function addRow({ insert, numbers }: Sql, ...row: NewRow): boolean {
   const columns = [kind, request, account, key, cost, day, at, body, actor, team] as const
   const { changes } = insert.run(numbers.next, ...columns)
   if (Number(changes) === 0) return false
-  numbers.taken()
+  numbers.advance()
   return true
 }
 

@@ -247,8 +247,8 @@ export class Store {
     const { account, kind, reference, actor = null } = booking
     let [cost, blocks]: [Pico, BlockText[] | undefined] = [-booking.amount, undefined]
     if (changesBlocks(booking)) {
-      const known = this.#booked(kind, reference, account)
-      if (known) return known
+      const existing = this.#booked(kind, reference, account)
+      if (existing) return existing
       const present = this.#creditOf(account)
       const change = changeBlocks(booking, present.blocks, present.spent)
       if (typeof change === 'string') return change

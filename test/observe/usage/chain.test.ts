@@ -199,7 +199,7 @@ describe('the chain of an account', () => {
         const items = await ofRun(first)
         const expected = plain(chainsOf(items))
         for (const target of targets) {
-          expect(await target.import(items)).toMatchObject({ taken: items.length })
+          expect(await target.import(items)).toMatchObject({ stored: items.length })
           expect(plain(chainsOf(await ofRun(target)))).toEqual(expected)
         }
       }),

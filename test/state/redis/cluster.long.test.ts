@@ -54,7 +54,7 @@ describe('the redis engine on a cluster', () => {
     expect(await ledger.fold(new Date(Date.UTC(2021)))).toBe(1)
     const items = await collect(ledger.export())
     expect(items.filter(({ kind }) => kind === 'total')).toHaveLength(1)
-    expect(await ledger.import(items)).toEqual({ taken: items.length, added: 0 })
+    expect(await ledger.import(items)).toEqual({ stored: items.length, added: 0 })
     expect(await ledger.verify()).toEqual([])
     expect(logged.filter((line) => line.startsWith('error'))).toEqual([])
   })

@@ -90,7 +90,7 @@ describe('the history of accounts in Redis', () => {
       expect(receipts).toHaveLength(ROWS)
       await client.del(receipts)
     })
-    expect(await again.ledger.import(items)).toEqual({ taken: items.length, added: 0 })
+    expect(await again.ledger.import(items)).toEqual({ stored: items.length, added: 0 })
     expect(await collect(into.ledger.export())).toEqual(items)
   })
 
@@ -100,13 +100,13 @@ describe('the history of accounts in Redis', () => {
     const items = await collect(from.ledger.export())
     const { ledger: memory } = openInMemory({ now: () => START + 5 * DAY_MS })
     onTestFinished(() => memory.close())
-    expect(await memory.import(items)).toMatchObject({ taken: items.length })
+    expect(await memory.import(items)).toMatchObject({ stored: items.length })
     expect(await stateOf({ ledger: memory as unknown as Engine['ledger'] })).toEqual(
       await stateOf(from),
     )
     const into = await openEmpty(1)
     const back = await into.ledger.import(await collect(memory.export()))
-    expect(back).toMatchObject({ taken: items.length })
+    expect(back).toMatchObject({ stored: items.length })
     expect(await stateOf(into)).toEqual(await stateOf(from))
   })
 
@@ -120,14 +120,14 @@ describe('the history of accounts in Redis', () => {
       return { kind: 'usage', account, key, day, request, cost, at, usage: nth(3).usage }
     }
     expect(await ledger.import([row(9n), row(8n), row(1n, 'req_4')])).toEqual({
-      taken: 1,
+      stored: 1,
       added: 0,
       refused: 'request "req_3" of account acct is stored already, with another amount',
     })
     const { day } = nth(3)
     const total = { kind: 'total', account: 'acct', key: 'key0', day, rows: 1, cost: 9n } as const
     expect(await ledger.import([total])).toMatchObject({
-      taken: 0,
+      stored: 0,
       refused: expect.stringContaining('may contain stored rows'),
     })
     expect(await ledger.account('acct')).toMatchObject({ balance: parsePico('10') - 9n })
@@ -164,9 +164,9 @@ describe('the history of accounts in Redis', () => {
       old.reduce((sum, { cost }) => sum + cost, 0n),
     )
     const into = await openEmpty(1)
-    expect(await into.ledger.import(items)).toMatchObject({ taken: items.length })
+    expect(await into.ledger.import(items)).toMatchObject({ stored: items.length })
     expect(await stateOf(into)).toEqual(before)
-    expect(await into.ledger.import(items)).toEqual({ taken: items.length, added: 0 })
+    expect(await into.ledger.import(items)).toEqual({ stored: items.length, added: 0 })
     expect(await into.ledger.verify()).toEqual([])
     expect(await collect(into.ledger.export())).toEqual(items)
   })
