@@ -92,7 +92,7 @@ const PRUNE_MS = 3_600_000
 const INDEX = 'alerts'
 const BATCH = 500
 
-interface Told {
+interface SentNotice {
   readonly state: AlertNotice['state']
   /** ms since epoch */
   readonly at: number
@@ -107,8 +107,8 @@ interface Watched {
   /** The last alert, with an end where it is not active. */
   alert: Alert | undefined
   figures?: AlertNotice['figures']
-  /** The state that was told last. */
-  told: Told | undefined
+  /** The last notice that was sent. */
+  lastNotice: SentNotice | undefined
   /** Whether it is from an earlier process, and nothing was found of it yet. */
   restored: boolean
   /** Whether the record lacks a change. */
@@ -122,14 +122,14 @@ interface Watched {
 /** The record `alert:<id>`. */
 interface StoredAlert {
   readonly revision: number
-  /** It is absent in a record of an earlier version, which has the `state` that was told. */
+  /** It is absent in a record of an earlier version, which has the `state` of the last notice. */
   readonly kind?: AlertKind
   readonly object?: string
   readonly message?: string
   readonly raised_at?: number
   readonly ended_at?: number
   readonly muted_until?: number
-  readonly told?: Told
+  readonly told?: SentNotice
   readonly state?: AlertNotice['state']
   /** The gateway that changed it last. */
   readonly gateway: string
@@ -231,7 +231,7 @@ export class Alerts {
     const alert = { id, kind, object, message, raisedAt: at, endedAt: at }
     this.#remember(alert)
     const watched = this.#watch(id, { kind, object }, 0)
-    Object.assign(watched, { state: 'well', alert, told: { state: 'ended', at } })
+    Object.assign(watched, { state: 'well', alert, lastNotice: { state: 'ended', at } })
     this.#save(id, watched)
     this.#notify('warn', { ...alert, state: 'raised' }, `alert ${kind}: ${message}`)
   }
@@ -284,7 +284,7 @@ export class Alerts {
       state: 'wrong',
       since: now,
       alert: undefined,
-      told: undefined,
+      lastNotice: undefined,
       restored: false,
       unsaved: false,
       savedAt: 0,
@@ -299,21 +299,21 @@ export class Alerts {
     this.#ended = [ended, ...this.#ended].slice(0, HISTORY)
   }
 
-  #isRecent({ told }: Watched): boolean {
-    return told !== undefined && this.#wallClock() - told.at < PAUSE_MS
+  #isRecent({ lastNotice }: Watched): boolean {
+    return lastNotice !== undefined && this.#wallClock() - lastNotice.at < PAUSE_MS
   }
 
-  /** Tells a state that was not told yet, a minute after the last message about the same alert. */
+  /** Sends the notice of a state that has had none, a minute after the last notice of the same alert. */
   #tellIfDue(id: string, watched: Watched): void {
-    const { alert, told } = watched
+    const { alert, lastNotice } = watched
     if (!alert) return
     const state = alert.endedAt === undefined ? 'raised' : 'ended'
-    if ((told?.state ?? 'ended') === state) {
+    if ((lastNotice?.state ?? 'ended') === state) {
       if (watched.unsaved && !watched.saving) this.#save(id, watched)
       return
     }
     if (this.#isRecent(watched)) return
-    watched.told = { state, at: this.#wallClock() }
+    watched.lastNotice = { state, at: this.#wallClock() }
     const { kind, message, mutedUntil = 0 } = alert
     const notify = () => {
       if (mutedUntil > this.#wallClock()) return
@@ -338,11 +338,11 @@ export class Alerts {
     this.#options.tell?.({ ...members, message, ...(figures && { figures }) })
   }
 
-  /** Stores a change. @param notify called unless another gateway has told the same */
+  /** Stores a change. @param notify called unless another gateway has sent the same notice */
   #save(id: string, watched: Watched, notify?: () => void): void {
     const place = this.#place
     if (!place) return notify?.()
-    const { alert, told } = watched
+    const { alert, lastNotice } = watched
     Object.assign(watched, {
       unsaved: true,
       savedAt: this.#wallClock(),
@@ -350,16 +350,16 @@ export class Alerts {
     })
     const before = watched.saving ?? Promise.resolve()
     const saving = before.then(async () => {
-      let isTold = false
+      let isSent = false
       try {
-        await store(place, id, { alert: alert!, told }, (state) => {
-          isTold = notify !== undefined && SHARED.has(watched.kind) && state === told?.state
+        await store(place, id, { alert: alert!, lastNotice }, (state) => {
+          isSent = notify !== undefined && SHARED.has(watched.kind) && state === lastNotice?.state
         })
-        if (watched.alert === alert && watched.told === told) watched.unsaved = false
+        if (watched.alert === alert && watched.lastNotice === lastNotice) watched.unsaved = false
       } catch {
         // A notice that is sent twice is better than none; the record is tried again.
       }
-      if (!isTold) notify?.()
+      if (!isSent) notify?.()
     })
     watched.saving = saving
     void saving.then(() => {
@@ -380,14 +380,14 @@ export class Alerts {
       await records.drop(INDEX, ...old)
       if (this.#ended.length === 0) this.#ended = ended.slice(0, HISTORY).map(({ alert }) => alert)
       const others = running && new Set(await running())
-      for (const { alert, told, by } of stored) {
+      for (const { alert, lastNotice, by } of stored) {
         const { id, kind, endedAt } = alert
-        const isOver = endedAt !== undefined && told?.state !== 'raised'
+        const isOver = endedAt !== undefined && lastNotice?.state !== 'raised'
         if (isOver || this.#watched.has(id)) continue
         const isOfProcess = others !== undefined && !SHARED.has(kind) && by !== gateway
         if (isOfProcess && others.has(by)) continue
         const watched = this.#watch(id, alert, performance.now())
-        Object.assign(watched, { alert, told, restored: true })
+        Object.assign(watched, { alert, lastNotice, restored: true })
         if (!isOfProcess) continue
         watched.alert = {
           ...alert,
@@ -416,7 +416,7 @@ function activeOf({ alert }: Watched): Alert | undefined {
 
 interface Read {
   readonly alert: Alert
-  readonly told: Told | undefined
+  readonly lastNotice: SentNotice | undefined
   readonly by: string
 }
 
@@ -425,8 +425,8 @@ async function readAll(records: AlertStore): Promise<Read[]> {
   const all: Read[] = []
   for (let at = 0; at < ids.length; at += BATCH) {
     const some = ids.slice(at, at + BATCH)
-    const found = await records.getMany<StoredAlert>(some.map((id) => `alert:${id}`))
-    for (const [i, one] of found.entries()) {
+    const page = await records.getMany<StoredAlert>(some.map((id) => `alert:${id}`))
+    for (const [i, one] of page.entries()) {
       if (one?.kind === undefined) continue
       const { kind, object = '', message = '', raised_at = 0, ended_at, muted_until } = one
       const alert = {
@@ -438,26 +438,26 @@ async function readAll(records: AlertStore): Promise<Read[]> {
         ...(ended_at !== undefined && { endedAt: ended_at }),
         ...(muted_until !== undefined && { mutedUntil: muted_until }),
       }
-      all.push({ alert, told: one.told, by: one.gateway })
+      all.push({ alert, lastNotice: one.told, by: one.gateway })
     }
   }
   return all
 }
 
-/** @param found gets the state that was told last */
+/** @param onFound gets the state of the last notice */
 async function store(
   { records, gateway }: Place,
   id: string,
-  { alert, told }: { readonly alert: Alert; readonly told: Told | undefined },
-  found: (told: Told['state'] | undefined) => void,
+  { alert, lastNotice }: { readonly alert: Alert; readonly lastNotice: SentNotice | undefined },
+  onFound: (state: SentNotice['state'] | undefined) => void,
 ): Promise<void> {
   const { kind, object, message, raisedAt, endedAt, mutedUntil } = alert
   let isNew = false
   await records.update<StoredAlert>(`alert:${id}`, (stored) => {
     isNew = stored?.kind === undefined
-    found(stored?.told?.state ?? stored?.state)
-    // Another gateway may have told it since.
-    const last = (stored?.told?.at ?? -1) > (told?.at ?? -1) ? stored?.told : told
+    onFound(stored?.told?.state ?? stored?.state)
+    // Another gateway may have sent a notice since.
+    const last = (stored?.told?.at ?? -1) > (lastNotice?.at ?? -1) ? stored?.told : lastNotice
     return {
       kind,
       object,

@@ -132,13 +132,13 @@ export class Faults {
 
   /** Instances of the longest root that holds the file; packages below it are not its code. */
   #instancesOf(file: string): ReadonlySet<string> | typeof CORE | undefined {
-    let [root, found]: [string, ReadonlySet<string> | typeof CORE | undefined] = ['', undefined]
-    if (file.startsWith(CORE)) [root, found] = [CORE.slice(0, -1), CORE]
+    let [root, owners]: [string, ReadonlySet<string> | typeof CORE | undefined] = ['', undefined]
+    if (file.startsWith(CORE)) [root, owners] = [CORE.slice(0, -1), CORE]
     for (const [path, instances] of this.#roots) {
       const holds = file === path || file.startsWith(path + sep)
-      if (holds && path.length > root.length) [root, found] = [path, instances]
+      if (holds && path.length > root.length) [root, owners] = [path, instances]
     }
-    return file.slice(root.length).split(sep).includes('node_modules') ? undefined : found
+    return file.slice(root.length).split(sep).includes('node_modules') ? undefined : owners
   }
 
   #log(level: 'error' | 'warn', what: string, error: unknown, frame: Frame | undefined): void {

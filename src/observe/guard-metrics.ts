@@ -93,7 +93,7 @@ export class GuardMetrics {
   }
 
   /** A remote guard has answered. @param seconds the seconds since the request */
-  asked(guard: string, side: string, seconds: number): void {
+  recordAnswer(guard: string, side: string, seconds: number): void {
     this.#latency.observe(seconds, guard, side)
   }
 

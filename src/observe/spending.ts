@@ -184,12 +184,12 @@ export class Spending {
     if (top === undefined) return metrics.clear()
     // Beside the largest spenders, as many with an alert.
     const shown = <Item extends { readonly id: string }>(
-      found: readonly (readonly [Item, ...unknown[]])[],
+      items: readonly (readonly [Item, ...unknown[]])[],
       ranked: readonly string[],
       wrong: ReadonlyMap<string, unknown>,
     ) => {
       const first = new Set(ranked.slice(0, top))
-      const others = found.filter(([{ id }]) => !first.has(id) && wrong.has(id)).slice(0, top)
+      const others = items.filter(([{ id }]) => !first.has(id) && wrong.has(id)).slice(0, top)
       return new Set([...first, ...others.map(([{ id }]) => id)])
     }
     const someAccounts = shown(ofAccounts, this.#top?.accounts ?? [], this.#ofAccounts)

@@ -421,8 +421,8 @@ function search(db: DatabaseSync, query: LogQuery, { lowest, calls, until, ...at
   )
   if (absent!.some(([, values]) => !values.includes(''))) return undefined
   const filters = Object.fromEntries(stored!)
-  const asked = conditionsOf({ ...query, filters }, indexes)
-  const { from, indexed, rest, indexedValues, restValues } = asked
+  const conditions = conditionsOf({ ...query, filters }, indexes)
+  const { from, indexed, rest, indexedValues, restValues } = conditions
   const inner = `FROM ${from} WHERE id < ? AND id >= ? AND ${indexed} ORDER BY id DESC`
   const select = db.prepare(
     `SELECT * FROM (SELECT * ${inner} LIMIT ${WINDOW}) WHERE ${rest} LIMIT ?`,
@@ -436,8 +436,8 @@ function search(db: DatabaseSync, query: LogQuery, { lowest, calls, until, ...at
     // No column has the decisions: they are compared in the calls themselves.
     const wanted = decided ? WINDOW : query.limit + 1 - calls.length
     const rows = select.all(before, lowest, ...indexedValues, ...restValues, wanted)
-    const found = (rows as EarlierRow[]).map(read)
-    calls.push(...(decided ? found.filter((call) => hasDecision(call, decided)) : found))
+    const records = (rows as EarlierRow[]).map(read)
+    calls.push(...(decided ? records.filter((call) => hasDecision(call, decided)) : records))
     // One call more than the page tells that there is another page.
     if (calls.length > query.limit) return bare(calls[query.limit - 1]!)
     const end = last.get(before, lowest, ...indexedValues)?.id as string | undefined

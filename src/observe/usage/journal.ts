@@ -95,8 +95,8 @@ function addLegs(legs: Map<string, Pico>, effect: Effect): void {
   }
   const counter = counterOf(effect)
   add(counter, 'credits.paid', paid)
-  const given = kind === 'usage' ? 'revenue.promotional' : 'promotion'
-  add(given, 'credits.promotional', promotional)
+  const promotionCounter = kind === 'usage' ? 'revenue.promotional' : 'promotion'
+  add(promotionCounter, 'credits.promotional', promotional)
   add('vendor.cost', 'vendor.payable', vendor)
 }
 

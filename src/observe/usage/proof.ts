@@ -129,7 +129,7 @@ export class Proof {
   /** Bookings in the tables that the ledger does not have. */
   async missingBookings(): Promise<readonly MissingBooking[]> {
     const { db, reader, pageRows } = this.#options
-    const found: MissingBooking[] = []
+    const bookings: MissingBooking[] = []
     for (const { account, credits } of await this.missing()) {
       if (credits === 0n) continue
       const stored = new Set<string>()
@@ -142,7 +142,7 @@ export class Proof {
       select.setReadBigInts(true)
       for (const { kind, reference, at, amount, note, actor } of select.all(account)) {
         if (stored.has(`${kind} ${reference}`)) continue
-        found.push({
+        bookings.push({
           kind: String(kind),
           account,
           request: String(reference),
@@ -153,7 +153,7 @@ export class Proof {
         })
       }
     }
-    return found
+    return bookings
   }
 }
 

@@ -391,8 +391,8 @@ function settledColumns(db: DatabaseSync, source: Source): Columns {
     add: (cell, sums) => addSums(cell, columns.cellOf(cell.start, cell.group, sums)),
     cellOf(start, group, sums) {
       let at = FIRST.length + counts.length
-      const found: (number | null)[] = NONE.slice()
-      for (const place of places) found[place] = sums[at++]!
+      const values: (number | null)[] = NONE.slice()
+      for (const place of places) values[place] = sums[at++]!
       const paid = NOTHING.slice()
       for (const place of amountPlaces) {
         paid[place] = wholeOf({ billions: sums[at++]!, rest: sums[at++]! })
@@ -405,7 +405,7 @@ function settledColumns(db: DatabaseSync, source: Source): Columns {
         estimated: estimated!(sums),
         knownCalls: known!(sums),
         amounts: paid,
-        quantities: found,
+        quantities: values,
         counts: undefined,
       }
     },

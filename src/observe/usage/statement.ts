@@ -147,24 +147,24 @@ function withRefunds(
   refunds: readonly BookedAmount[],
   nameOf: (refund: BookedAmount) => string | undefined,
 ): UsedBy[] {
-  const given = new Map<string, Pico>()
+  const refundByName = new Map<string, Pico>()
   for (const one of refunds) {
     const name = nameOf(one) ?? ''
-    given.set(name, (given.get(name) ?? 0n) + one.amount)
+    refundByName.set(name, (refundByName.get(name) ?? 0n) + one.amount)
   }
   const used = rows.map(({ name, calls, billions, rest, ...sums }): UsedBy => {
-    const known = Object.entries(sums).filter(([, sum]) => typeof sum === 'number')
-    const refunds = given.get(name) ?? 0n
-    given.delete(name)
+    const numeric = Object.entries(sums).filter(([, sum]) => typeof sum === 'number')
+    const refunds = refundByName.get(name) ?? 0n
+    refundByName.delete(name)
     return {
       name,
       calls,
       cost: wholeOf({ billions, rest }),
       refunds,
-      ...(known.length > 0 && { quantities: Object.fromEntries(known) }),
+      ...(numeric.length > 0 && { quantities: Object.fromEntries(numeric) }),
     }
   })
-  for (const [name, refunds] of given) used.push({ name, calls: 0, cost: 0n, refunds })
+  for (const [name, refunds] of refundByName) used.push({ name, calls: 0, cost: 0n, refunds })
   return used
     .filter(({ calls, refunds }) => calls > 0 || refunds > 0n)
     .toSorted((one, other) => (one.cost > other.cost ? -1 : one.cost < other.cost ? 1 : 0))
