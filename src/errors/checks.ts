@@ -112,10 +112,10 @@ export function integer(min = -Infinity, max = Infinity): Check {
 }
 
 export function oneOf(values: readonly string[]): Check {
-  const known = new Set<unknown>(values)
+  const allowed = new Set<unknown>(values)
   const expected = `one of ${values.join(', ')}`
   const check: Check = (value) => {
-    if (known.has(value)) return undefined
+    if (allowed.has(value)) return undefined
     return typeof value === 'string'
       ? wrong('invalid_value', value, expected)
       : wrongType(value, expected)
@@ -133,8 +133,8 @@ export function list(item: Check, min = 0, max = Infinity): Check {
       return problem('array_above_max_length', expected, `${value.length} items`)
     }
     for (let i = 0; i < value.length; i++) {
-      const found = item(value[i])
-      if (found) return inside(`[${i}]`, found)
+      const mistake = item(value[i])
+      if (mistake) return inside(`[${i}]`, mistake)
     }
     return undefined
   }
@@ -164,8 +164,8 @@ export function object(
       if (check === undefined) continue
       const member = value[name] ?? undefined
       if (member === undefined && !required.includes(name)) continue
-      const found = check(value[name])
-      if (found) return inside(name, found)
+      const mistake = check(value[name])
+      if (mistake) return inside(name, mistake)
     }
     return undefined
   }
@@ -177,8 +177,8 @@ export function record(check: Check): Check {
   const all: Check = (value) => {
     if (!isObject(value)) return wrongType(value, 'an object')
     for (const name in value) {
-      const found = check(value[name])
-      if (found) return inside(name.length > 64 ? `${name.slice(0, 64)}…` : name, found)
+      const mistake = check(value[name])
+      if (mistake) return inside(name.length > 64 ? `${name.slice(0, 64)}…` : name, mistake)
     }
     return undefined
   }
@@ -196,15 +196,15 @@ export function variant(
   { absent, others }: { readonly absent?: string; readonly others?: Check } = {},
 ): Check {
   const checks = new Map(Object.entries(cases))
-  const known = oneOf([...checks.keys()])
+  const kindCheck = oneOf([...checks.keys()])
   const selected: Check = (value) => {
     if (!isObject(value)) return wrongType(value, 'an object')
     const kind = value[tag] ?? absent ?? value[tag]
-    if (kind === undefined) return missing(tag, known)
+    if (kind === undefined) return missing(tag, kindCheck)
     const check = checks.get(kind as string) ?? (typeof kind === 'string' ? others : undefined)
     if (check) return check(value)
-    const found = known(kind)
-    return found && inside(tag, found)
+    const mistake = kindCheck(kind)
+    return mistake && inside(tag, mistake)
   }
   return described(selected, () => variantSchema(tag, cases, { absent, others }))
 }
@@ -266,9 +266,9 @@ export function missing(name: string, check: Check): Problem {
 }
 
 /** The same problem with a path that starts at the enclosing value. @param place a member's name, or an index such as `[2]` */
-export function inside(place: string, found: Problem): Problem {
-  const dot = found.path === '' || found.path.startsWith('[') ? '' : '.'
-  return { ...found, path: `${place}${dot}${found.path}` }
+export function inside(place: string, mistake: Problem): Problem {
+  const dot = mistake.path === '' || mistake.path.startsWith('[') ? '' : '.'
+  return { ...mistake, path: `${place}${dot}${mistake.path}` }
 }
 
 export function toInvalidRequest({ code, path, expected, found, lead }: Problem): InvalidRequest {
@@ -358,11 +358,11 @@ function variantSchema(
       ...(mayLack ? required.length > 0 && { required } : { required: [tag, ...required] }),
     }
   }
-  const known = Object.keys(cases)
-  const rest = { type: 'string', not: { enum: known } }
+  const kinds = Object.keys(cases)
+  const rest = { type: 'string', not: { enum: kinds } }
   return {
     anyOf: [
-      ...known.map((name) => tagged({ const: name }, cases[name]!, name === absent)),
+      ...kinds.map((name) => tagged({ const: name }, cases[name]!, name === absent)),
       ...(others ? [tagged(rest, others)] : []),
     ],
   }

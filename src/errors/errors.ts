@@ -489,8 +489,8 @@ export class UpstreamFailure extends GatewayError {
     return this.#options.retryAfterMs
   }
 
-  set retryAfterMs(given: number | undefined) {
-    const ms = Number.isFinite(given) && given! >= 0 ? given : undefined
+  set retryAfterMs(value: number | undefined) {
+    const ms = Number.isFinite(value) && value! >= 0 ? value : undefined
     this.#options = { ...this.#options, retryAfterMs: ms }
     Object.assign(this, { headers: retryHeaders(this.status, ms) })
     // Clients decide by these words whether they ask again, so they replace a vendor's own.

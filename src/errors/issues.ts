@@ -107,10 +107,10 @@ export function members(schemas: readonly GenericSchema[]): string[] {
 }
 
 /** Completes a message about an unknown name: the nearest known name, or the list of known names. */
-export function didYouMean(word: string, known: readonly string[]): string {
-  const near = nearest(word, known)
+export function didYouMean(word: string, names: readonly string[]): string {
+  const near = nearest(word, names)
   if (near !== undefined) return `did you mean "${near}"?`
-  return known.length === 0 ? 'there are none' : `expected one of ${known.join(', ')}`
+  return names.length === 0 ? 'there are none' : `expected one of ${names.join(', ')}`
 }
 
 /** Parameters of addresses that are no secrets. */
@@ -168,9 +168,9 @@ function withoutSecretParts(text: string, hide: (part: string, name?: string) =>
         ? pair
         : `${name}=${hidden(value.join('='), name)}`
     })
-  const asked = parameters ? `?${parameters.join('&')}` : ''
+  const queryString = parameters ? `?${parameters.join('&')}` : ''
   const end = fragment === undefined ? '' : `#${hidden(fragment.slice(1))}`
-  return `${scheme}${host}${shown.join('/')}${asked}${end}`
+  return `${scheme}${host}${shown.join('/')}${queryString}${end}`
 }
 
 /** The secret parts of all addresses among some settings. */
@@ -217,15 +217,15 @@ function inWords(issue: BaseIssue<unknown>, source: Source, schema: GenericSchem
       return [toIssue(source, keys.slice(0, -1), 'expected an object, found a list')]
     }
     const parents = keys.slice(0, -1).reduce<GenericSchema[]>(below, [schema])
-    const known = members(parents)
-    const unknown = Object.keys(parent).filter((key) => !known.includes(key))
+    const knownKeys = members(parents)
+    const unknown = Object.keys(parent).filter((key) => !knownKeys.includes(key))
     if (unknown.length === 0) {
       // The key exists in another variant, but not in the one that the other members belong to.
       const message = 'cannot be combined with the other members that are set here: it needs '
       return [toIssue(source, keys, message + constantsWith(keys.at(-1)!, parents))]
     }
     return unknown.map((key) =>
-      toIssue(source, [...keys.slice(0, -1), key], `unknown key; ${didYouMean(key, known)}`),
+      toIssue(source, [...keys.slice(0, -1), key], `unknown key; ${didYouMean(key, knownKeys)}`),
     )
   }
   const absent = issue.type === 'strict_object' && issue.path?.at(-1)?.origin === 'key'

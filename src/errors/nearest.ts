@@ -11,15 +11,15 @@ const MAX_WORD = 200
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   if (word.length > MAX_WORD) return undefined
   const typed = word.toLowerCase()
-  let found: string | undefined
+  let best: string | undefined
   let bound = Math.min(3, Math.floor(word.length / 3)) + 1
   for (const candidate of candidates) {
     const edits = distance(typed, candidate.toLowerCase(), bound)
     if (edits >= bound) continue
-    found = candidate
+    best = candidate
     bound = edits
   }
-  return found
+  return best
 }
 
 /**

@@ -13,10 +13,10 @@ export function readLimit(value: string | null): number {
 }
 
 /** @throws InvalidRequest for a parameter of the query that the route does not have */
-export function checkParameters(query: URLSearchParams, known: ReadonlySet<string>): void {
+export function checkParameters(query: URLSearchParams, allowed: ReadonlySet<string>): void {
   for (const name of query.keys()) {
-    if (known.has(name)) continue
-    const message = `Unknown parameter '${name.slice(0, 100)}'. Known: ${[...known].join(', ')}.`
+    if (allowed.has(name)) continue
+    const message = `Unknown parameter '${name.slice(0, 100)}'. Known: ${[...allowed].join(', ')}.`
     throw new InvalidRequest('unsupported_parameter', message, { param: name.slice(0, 100) })
   }
 }

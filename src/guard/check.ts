@@ -22,10 +22,10 @@ export function withDerivedMethods(guard: Guard): Guard {
     return guard.check!(text, own)
   }
   const verdict = (item: TextItem, context: GuardContext): Verdict | Promise<Verdict> => {
-    const found = judge(item.text, item, context)
-    return found instanceof Promise
-      ? found.then((later) => verdictOf(guard, listOf(later), item.text.length))
-      : verdictOf(guard, listOf(found), item.text.length)
+    const result = judge(item.text, item, context)
+    return result instanceof Promise
+      ? result.then((later) => verdictOf(guard, listOf(later), item.text.length))
+      : verdictOf(guard, listOf(result), item.text.length)
   }
   const checkInput: Guard['checkInput'] = (items, context) => {
     const verdicts = items.map((item) => verdict(item, context))

@@ -234,15 +234,15 @@ export class Decision {
 
   header(): string {
     const masked = this.#init.masked?.()
-    const told = masked === undefined ? '' : `; ${masked}`
-    if (this.#init.mode === 'monitor') return `outcome=monitored${told}`
+    const suffix = masked === undefined ? '' : `; ${masked}`
+    if (this.#init.mode === 'monitor') return `outcome=monitored${suffix}`
     const isPending = this.#outcome === 'passed' && !this.final
     let value = isPending ? 'outcome=pending' : `outcome=${this.#outcome}`
     if (this.#side) value += `; side=${this.#side}`
     if (this.#rules.size > 0) value += `; rules=${[...this.#rules].map(headerText).join(',')}`
-    const isTold = told.includes('logprobs')
+    const isTold = suffix.includes('logprobs')
     if (this.#removed.has('logprobs') && !isTold) value += '; logprobs=removed'
-    return value + told
+    return value + suffix
   }
 
   /** The client's report; undefined where nothing is enforced. */

@@ -87,8 +87,8 @@ export class InputScreen {
     for (const item of (original ?? input).items) {
       const { text } = item
       if (text === '') continue
-      const found = matcher.search(text, proceed)
-      const match = found instanceof Promise ? await found : found
+      const lookup = matcher.search(text, proceed)
+      const match = lookup instanceof Promise ? await lookup : lookup
       const due = yieldIfDue(proceed)
       if (due) await due
       if (!match) continue

@@ -166,13 +166,13 @@ export class GuardRegistry {
       patterns.push({ origin, offset, matcher })
       if (!allValid) faults.push({ guard: 'patterns', kind: 'invalid' })
     }
-    const given = this.all.flatMap((one) =>
+    const applicable = this.all.flatMap((one) =>
       ORIGINS.flatMap((origin) => this.#assign(one, policy, origin) ?? []),
     )
-    await Promise.all(given.map(({ instance }) => instance.load?.()))
+    await Promise.all(applicable.map(({ instance }) => instance.load?.()))
     const assignments = [
-      ...given.filter(({ instance }) => instance.guard.execution === 'local'),
-      ...given.filter(({ instance }) => instance.guard.execution === 'remote'),
+      ...applicable.filter(({ instance }) => instance.guard.execution === 'local'),
+      ...applicable.filter(({ instance }) => instance.guard.execution === 'remote'),
     ]
     const blocking = assignments.filter(({ instance }) => instance.mode === 'block')
     const others = assignments.filter(({ instance }) => instance.mode === 'monitor')

@@ -449,7 +449,7 @@ export function trialRunner({
     ruleFilter,
     circuit: new CircuitBreaker(),
     verdicts,
-    metrics: { asked: () => {} },
+    metrics: { recordAnswer: () => {} },
     limitsMs: LIMITS_MS,
     signal: new AbortController().signal,
     contextOf: (signal, deadline) => contextOf(rules, signal, deadline),

@@ -264,7 +264,7 @@ function invalid(what: string): GuardFault {
   return new GuardFault('invalid', `the guard answered with ${what}`)
 }
 
-interface AskedGuard {
+interface GuardQuestion {
   readonly name: string
   readonly side: Side
   readonly ms: number
@@ -291,8 +291,8 @@ interface GuardRunnerInit {
   readonly offsets?: { readonly scopes: number; readonly bannedPatterns: number }
   readonly circuit: CircuitBreaker
   readonly verdicts: VerdictCache
-  readonly metrics: Pick<GuardMetrics, 'asked'>
-  readonly asked?: (question: AskedGuard) => void
+  readonly metrics: Pick<GuardMetrics, 'recordAnswer'>
+  readonly onQuestion?: (question: GuardQuestion) => void
   readonly late?: LateAnswers['metrics']
   /** The limit of one question to a remote guard, in ms. */
   readonly limitsMs: Readonly<Record<Side, number>>
@@ -392,25 +392,25 @@ export class GuardRunner {
       })
       circuit.ended(accountId, 'ok', performance.now())
       const rules = blocksIn(answer).flatMap((block) => (block ? [block.rule] : []))
-      this.#asked(side, started, rules.length > 0 ? 'blocked' : 'passed', rules)
+      this.#recordQuestion(side, started, rules.length > 0 ? 'blocked' : 'passed', rules)
       return answer
     } catch (error) {
       const fault = toFault(signal.reason instanceof GuardFault ? signal.reason : error)
       const { aborted } = this.#init.signal
       if (aborted) circuit.abandoned()
       else circuit.ended(accountId, callEnd(fault), performance.now())
-      this.#asked(side, started, aborted ? 'cancelled' : fault.kind, [])
+      this.#recordQuestion(side, started, aborted ? 'cancelled' : fault.kind, [])
       throw fault
     } finally {
       clear()
     }
   }
 
-  #asked(side: Side, started: number, result: string, rules: readonly string[]): void {
-    const { metrics, asked } = this.#init
+  #recordQuestion(side: Side, started: number, result: string, rules: readonly string[]): void {
+    const { metrics, onQuestion } = this.#init
     const ms = performance.now() - started
-    metrics.asked(this.name, side, ms / 1000)
-    asked?.({ name: this.name, side, ms, result, rules })
+    metrics.recordAnswer(this.name, side, ms / 1000)
+    onQuestion?.({ name: this.name, side, ms, result, rules })
   }
 
   /** A signal that is aborted when a guard has taken too long, and when its answer is no longer wanted. */

@@ -207,12 +207,12 @@ export class ScreenedText<Part> {
    */
   locate(reading: Reading): BlockedAt | undefined {
     if (this.#blockedAt) return this.#blockedAt
-    const known = { reading, safeOffset: this.safeOffset }
+    const place = { reading, safeOffset: this.safeOffset }
     const from = Math.max(this.#clearUpTo, this.#earliestEnd() - 1)
     const isKept = this.#keeps && this.#text.length === this.length
-    if (!isKept || this.length - from < 2) return known
+    if (!isKept || this.length - from < 2) return place
     this.#locating = true
-    void this.#readAgain(known, from)
+    void this.#readAgain(place, from)
       .catch(() => ({ reading, safeOffset: this.released }))
       .then((blockedAt) => {
         this.#locating = false
@@ -243,12 +243,12 @@ export class ScreenedText<Part> {
         const due = yieldIfDue(proceed)
         if (due) await due
       }
-      const found = blocking()
-      if (!found) return earliest
+      const reading = blocking()
+      if (!reading) return earliest
       start = at
       if (step > 1) continue
       const offsets = readings.flatMap(({ stop, safeOffset }) => (stop?.fault ? [] : safeOffset))
-      return { reading: found, safeOffset: Math.min(earliest.safeOffset, ...offsets) }
+      return { reading, safeOffset: Math.min(earliest.safeOffset, ...offsets) }
     }
   }
 

@@ -157,9 +157,9 @@ export class Masking implements Restorable {
       const placeholder = this.#byFolded.get(foldedValue(text.slice(start, end)))
       return placeholder ? [{ start, end, by: placeholder.text }] : []
     })
-    const taken = edits.length
+    const placeholderCount = edits.length
     const isFree = (start: number, end: number) => {
-      for (let index = 0; index < taken; index++) {
+      for (let index = 0; index < placeholderCount; index++) {
         if (start < edits[index]!.end && end > edits[index]!.start) return false
       }
       return true
@@ -188,9 +188,8 @@ export class Masking implements Restorable {
       if (!candidates) continue
       let best: { start: number; end: number; by: Placeholder } | undefined
       for (const by of candidates) {
-        const found = standsAt(text, index, word, by.value)
-        if (found && (!best || found.end - found.start > best.end - best.start))
-          best = { ...found, by }
+        const span = standsAt(text, index, word, by.value)
+        if (span && (!best || span.end - span.start > best.end - best.start)) best = { ...span, by }
       }
       if (best) add(best.start, best.end, best.by)
     }
@@ -281,10 +280,10 @@ export async function makeMasking<In>(
     passages.push(passageOf(texts, form))
     return texts
   })
-  const known = new Map<string, Promise<readonly Span[]>>()
+  const byText = new Map<string, Promise<readonly Span[]>>()
   const spansOf = (text: string): Promise<readonly Span[]> => {
-    let spans = known.get(text)
-    if (!spans) known.set(text, (spans = Promise.resolve(locate(text))))
+    let spans = byText.get(text)
+    if (!spans) byText.set(text, (spans = Promise.resolve(locate(text))))
     return spans
   }
   for (let at = 0; at < passages.length; at += AT_ONCE) {

@@ -52,18 +52,18 @@ export function placeholdersOf(
 ): { readonly byFolded: ReadonlyMap<string, Placeholder>; readonly width: number } {
   const kinds = [...new Set(values.map(({ kind }) => kind))]
   const fits = (width: number) => {
-    const taken = numbersIn(texts, kinds, width)
-    return taken.size + values.length < 10 ** width / 2 ? taken : undefined
+    const usedNumbers = numbersIn(texts, kinds, width)
+    return usedNumbers.size + values.length < 10 ** width / 2 ? usedNumbers : undefined
   }
   let width = values.length > MANY ? 6 : 4
-  let taken = fits(width)
-  while (!taken) taken = fits((width += 2))
+  let usedNumbers = fits(width)
+  while (!usedNumbers) usedNumbers = fits((width += 2))
   const byFolded = new Map<string, Placeholder>()
   const modulus = 10 ** width
   for (const { folded, kind, value } of values) {
     let number = numberOf(folded) % modulus
-    while (taken.has(number)) number = (number + 1) % modulus
-    taken.add(number)
+    while (usedNumbers.has(number)) number = (number + 1) % modulus
+    usedNumbers.add(number)
     const text = `[${kind}_${String(number).padStart(width, '0')}]`
     byFolded.set(folded, { kind, value, text })
   }

@@ -68,8 +68,8 @@ export class Matcher {
     const edits: Edit[] = []
     const starts = this.#starts
     starts.lastIndex = 0
-    for (let found = starts.exec(text); found; found = starts.exec(text)) {
-      const { index } = found
+    for (let match = starts.exec(text); match; match = starts.exec(text)) {
+      const { index } = match
       const end = this.#matchAt(text, index, before, ended)
       if (end === 'partial') return { edits, safe: index }
       if (!end) continue
@@ -187,11 +187,11 @@ export function jsonRestorer(matcher: Matcher): Restorer {
   /** An escape sequence that is not complete. */
   let escape = ''
   /** What the held text says, and how it is written, for each character. */
-  let said = ''
+  let heldText = ''
   let written: string[] = []
   let before = ''
   const release = (ended: boolean): string => {
-    const { edits, safe } = matcher.scan(said, before, ended)
+    const { edits, safe } = matcher.scan(heldText, before, ended)
     let out = ''
     let at = 0
     for (const { start, end, placeholder } of edits) {
@@ -201,8 +201,8 @@ export function jsonRestorer(matcher: Matcher): Restorer {
       at = end
     }
     out += written.slice(at, safe).join('')
-    before = ended ? '' : (before + said.slice(Math.max(0, safe - 2), safe)).slice(-2)
-    said = said.slice(safe)
+    before = ended ? '' : (before + heldText.slice(Math.max(0, safe - 2), safe)).slice(-2)
+    heldText = heldText.slice(safe)
     written = written.slice(safe)
     return out
   }
@@ -213,7 +213,7 @@ export function jsonRestorer(matcher: Matcher): Restorer {
       if (escape !== '') {
         escape += character
         if (escape.length < (escape[1] === 'u' ? 6 : 2)) continue
-        said += decoded(escape)
+        heldText += decoded(escape)
         written.push(escape)
         escape = ''
       } else if (character === '"') {
@@ -221,7 +221,7 @@ export function jsonRestorer(matcher: Matcher): Restorer {
         inString = !inString
       } else if (inString && character === '\\') escape = character
       else {
-        said += character
+        heldText += character
         written.push(character)
       }
     }

@@ -143,10 +143,10 @@ function* addEvasions(
     addChain(builder, literal, target, (symbol) => rangesOf(leetGroup(symbol)))
   }
   if (letters < DERIVED) return
-  const known = new Set([literal.join()])
+  const variants = new Set([literal.join()])
   for (const derived of [literal.map(rotated), literal.toReversed()]) {
-    if (known.has(derived.join())) continue
-    known.add(derived.join())
+    if (variants.has(derived.join())) continue
+    variants.add(derived.join())
     addChain(builder, derived, { pattern, view: 'derived' })
   }
 }

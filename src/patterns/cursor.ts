@@ -60,9 +60,9 @@ export class MatchCursor {
   /** The last walk back, if it was interrupted. */
   #walk: WalkBack | undefined
   /** #count at the last question. */
-  #asked = 0
+  #countAtQuestion = 0
   #ending: Ending | undefined
-  #found: PatternMatch | undefined
+  #match: PatternMatch | undefined
 
   constructor(dfa: ProductDfa) {
     this.#dfa = dfa
@@ -130,8 +130,8 @@ export class MatchCursor {
   pendingStart(isExact: boolean): number {
     if (this.#state.isIdle) return Infinity
     const count = this.#count
-    const came = count < this.#asked ? count : count - this.#asked
-    this.#asked = count
+    const came = count < this.#countAtQuestion ? count : count - this.#countAtQuestion
+    this.#countAtQuestion = count
     const isWhole = isExact || this.kept <= SHORT
     const walk = (!isWhole && this.#walk) || this.#beginWalk()
     if (this.#walkBack(walk, isWhole ? Infinity : came * PACE)) this.#drop(walk)
@@ -142,7 +142,7 @@ export class MatchCursor {
   /** {@link pendingStart}, exact and in steps. */
   *pendingStartTask(): Task<number> {
     if (this.#state.isIdle) return Infinity
-    this.#asked = this.#count
+    this.#countAtQuestion = this.#count
     const walk = this.#beginWalk()
     while (!this.#walkBack(walk, PIECE)) yield
     this.#drop(walk)
@@ -156,7 +156,7 @@ export class MatchCursor {
 
   /** The match that has ended, in steps: it may have begun at any distance. */
   *locate(): Task<PatternMatch> {
-    return (this.#found ??= (yield* this.#locate(this.#ending!))!)
+    return (this.#match ??= (yield* this.#locate(this.#ending!))!)
   }
 
   /** Takes the first pattern's match of those that end at one place, and of its views the first in {@link ORDER}. */
@@ -165,8 +165,8 @@ export class MatchCursor {
       const ending = { match, symbol, start, end }
       if (match.target.view === 'leet') {
         // It counts only if enough of it are letters. A literal is short, so this takes no steps.
-        this.#found = runSync(this.#locate(ending))
-        if (this.#found === undefined) continue
+        this.#match = runSync(this.#locate(ending))
+        if (this.#match === undefined) continue
       }
       this.#ending = ending
       return true
@@ -279,7 +279,7 @@ export class MatchCursor {
     this.#past.set(rest)
     this.#first = 0
     this.#count -= first
-    this.#asked -= first
+    this.#countAtQuestion -= first
     if (this.#walk !== undefined) {
       this.#walk.at -= first
       this.#walk.oldest -= first

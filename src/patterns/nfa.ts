@@ -247,7 +247,7 @@ export class NfaBuilder {
   readonly #sets: Ranges[] = []
   readonly #setNumbers = new Map<string, number>()
   /** Long sets are often given several times, as the same array. */
-  readonly #known = new Map<Ranges, number>()
+  readonly #byRanges = new Map<Ranges, number>()
   readonly #targets: MatchTarget[] = []
   readonly #starts: number[] = []
 
@@ -285,15 +285,15 @@ export class NfaBuilder {
 
   /** Makes the alphabet tell a set from all other symbols. @returns its number */
   set(ranges: Ranges): number {
-    const known = this.#known.get(ranges)
-    if (known !== undefined) return known
+    const existing = this.#byRanges.get(ranges)
+    if (existing !== undefined) return existing
     const key = ranges.join()
     let number = this.#setNumbers.get(key)
     if (number === undefined) {
       number = this.#sets.push(ranges) - 1
       this.#setNumbers.set(key, number)
     }
-    this.#known.set(ranges, number)
+    this.#byRanges.set(ranges, number)
     return number
   }
 

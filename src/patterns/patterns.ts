@@ -311,8 +311,8 @@ export class PatternMatcher implements MatcherContract {
 
 function* compileTask(patterns: readonly string[], origin: Origin): Task<PatternMatcher> {
   const id = idOf(patterns)
-  const known = matchers[origin].get(id)
-  if (known) return known
+  const cached = matchers[origin].get(id)
+  if (cached) return cached
   const { parsings, problem } = yield* parseAll(patterns)
   if (problem) throw new Error(`Pattern ${problem.index} ${problem.reason}.`)
   const key = `${origin} ${id}`
@@ -353,8 +353,8 @@ function* buildMatcher(
 
 function* checkTask(patterns: readonly string[]): Task<PatternCheck> {
   const id = idOf(patterns)
-  const known = checks.get(id)
-  if (known) return known
+  const cached = checks.get(id)
+  if (cached) return cached
   const { parsings, problem } = yield* parseAll(patterns)
   const warnings = parsings.flatMap(({ unbounded }, index) =>
     unbounded ? [{ code: 'pattern_unbounded' as const, index }] : [],

@@ -446,8 +446,10 @@ export class ProductDfa implements BudgetOwner {
       }
       page = this.#pages[codePoint >>> 8] = new Uint16Array(256).fill(UNCLASSIFIED)
     }
-    const known = page[codePoint & 0xff]!
-    return known === UNCLASSIFIED ? (page[codePoint & 0xff] = this.#classify(codePoint)) : known
+    const codeClass = page[codePoint & 0xff]!
+    return codeClass === UNCLASSIFIED
+      ? (page[codePoint & 0xff] = this.#classify(codePoint))
+      : codeClass
   }
 
   /** What has to be kept of a code point to step back over it: its class, and the context before it. */
@@ -461,8 +463,8 @@ export class ProductDfa implements BudgetOwner {
 
   /** A step that is not in the table. It takes time linear in the patterns: up to 50 µs. */
   step(from: ForwardState, codeClass: number): Step {
-    const known = from.endings?.get(codeClass)
-    if (known !== undefined) return known
+    const cached = from.endings?.get(codeClass)
+    if (cached !== undefined) return cached
     if (this.#table !== undefined && codeClass >= this.#table.stride) this.drop()
     const ends: MatchEnd[] = []
     const positions = this.#components.map((component, index) =>
@@ -572,10 +574,10 @@ class StateMap<State extends { readonly positions: readonly Positions[] }> {
   /** @param make makes a state that is not there yet; it may clear the map */
   of(positions: readonly Positions[], label: number, make: () => State): State {
     const hash = hashOf(positions, label)
-    const known = this.#byHash
+    const existing = this.#byHash
       .get(hash)
       ?.find((one) => one.label === label && isEqual(one.state.positions, positions))
-    if (known !== undefined) return known.state
+    if (existing !== undefined) return existing.state
     const state = make()
     const others = this.#byHash.get(hash) ?? []
     others.push({ state, label })

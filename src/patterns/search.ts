@@ -46,7 +46,7 @@ export class EncodedScanner {
 
   /** The match, if there is one. Of several that end at the same place, that of the first pattern. */
   get found(): PatternMatch | undefined {
-    return this.#decoders.found
+    return this.#decoders.firstMatch
   }
 
   /** An escape may begin with the next code point: what is under way in the text may go on behind it. */
@@ -104,7 +104,7 @@ export class EncodedScanner {
 /** One decoder for each way in which a text may hold encoded text, and what they find. They ignore invisible characters. */
 export class Decoders {
   /** The first pattern's match, where several end at the same place. */
-  found: PatternMatch | undefined
+  firstMatch: PatternMatch | undefined
   readonly base64: Base64
   /** The scanners of pairs of digits that begin with the first digit of a row, and with the second. */
   readonly hex: readonly [Hex, Hex]
@@ -118,12 +118,12 @@ export class Decoders {
   }
 
   #note(match: PatternMatch): void {
-    const { found } = this
+    const { firstMatch } = this
     const isFirst =
-      found === undefined ||
-      match.pattern < found.pattern ||
-      (match.pattern === found.pattern && match.start < found.start)
-    if (isFirst) this.found = match
+      firstMatch === undefined ||
+      match.pattern < firstMatch.pattern ||
+      (match.pattern === firstMatch.pattern && match.start < firstMatch.start)
+    if (isFirst) this.firstMatch = match
   }
 }
 
@@ -172,8 +172,8 @@ export function* mayContainMatch(compiled: CompiledPatterns, text: string): Task
     if (pass.read(codePoint)) return true
     const { reports, isNew } = pass
     if ((reports & BASE64_RUN) !== 0) {
-      const found = pass.encoded!.isInRun(at)
-      if (typeof found === 'boolean' ? found : yield* found) return true
+      const result = pass.encoded!.isInRun(at)
+      if (typeof result === 'boolean' ? result : yield* result) return true
     }
     if ((reports & HEX_ROW) !== 0 && (yield* pass.encoded!.isInRow(at))) return true
     if (isNew) yield
@@ -271,7 +271,7 @@ class EncodedSearch {
   readonly #beginnings: Uint8Array
   /** It is used for short runs. */
   readonly #bytes: Utf8Decoder
-  #found = false
+  #isFound = false
 
   constructor(dfa: ProductDfa, units: Utf16) {
     this.#dfa = dfa
@@ -282,7 +282,7 @@ class EncodedSearch {
   }
 
   #sink(): DecodedText {
-    return new DecodedText(this.#dfa, () => (this.#found = true))
+    return new DecodedText(this.#dfa, () => (this.#isFound = true))
   }
 
   isVisible(codePoint: number): boolean {
@@ -356,14 +356,14 @@ class EncodedSearch {
 
   /** Whether a match may begin with these two bytes. */
   #mayBegin(two: number): boolean {
-    const known = this.#beginnings[two]!
-    if (known !== 0) return known === MAY_BEGIN
+    const cached = this.#beginnings[two]!
+    if (cached !== 0) return cached === MAY_BEGIN
     const bytes = new Utf8Decoder(this.#sink())
     bytes.read(two >>> 8, 0, 0)
     if (!bytes.idle) bytes.read(two & 0xff, 0, 0)
     // A single code point may fold to a whole literal.
-    const may = this.#found || !bytes.idle
-    this.#found = false
+    const may = this.#isFound || !bytes.idle
+    this.#isFound = false
     this.#beginnings[two] = may ? MAY_BEGIN : NO_BEGINNING
     return may
   }
@@ -373,13 +373,13 @@ class EncodedSearch {
     const units = this.#units
     const bytes = this.#bytes
     bytes.restart()
-    for (; bit + 8 <= end && !this.#found; bit += 8) {
+    for (; bit + 8 <= end && !this.#isFound; bit += 8) {
       const at = Math.trunc(bit / 6)
       const two = (SEXTETS[units[at]!]! << 6) | SEXTETS[units[at + 1]!]!
       bytes.read((two >>> (4 - (bit % 6))) & 0xff, 0, 0)
       if (bytes.idle) break
     }
-    return this.#found
+    return this.#isFound
   }
 
   /** Decodes from a place on. @param goesOn whether a state of {@link candidateTable} is still that of a run or row */
@@ -390,7 +390,7 @@ class EncodedSearch {
   ): Task<boolean> {
     const units = this.#units
     let state = 0
-    for (let at = from, pause = from + DECODED_PIECE; at < units.length && !this.#found;) {
+    for (let at = from, pause = from + DECODED_PIECE; at < units.length && !this.#isFound;) {
       if (at >= pause) {
         pause = at + DECODED_PIECE
         yield
@@ -404,7 +404,7 @@ class EncodedSearch {
       for (const decoder of decoders) decoder.read(codePoint, start, at)
     }
     for (const decoder of decoders) decoder.end()
-    return this.#found
+    return this.#isFound
   }
 }
 

@@ -211,7 +211,7 @@ function runnerOf(guard: Guard): GuardRunner {
     ruleFilter: (rule) => guard.enforces.includes(rule as never),
     circuit: new CircuitBreaker(),
     verdicts: new VerdictCache(),
-    metrics: { asked: () => {} },
+    metrics: { recordAnswer: () => {} },
     limitsMs: { input: 10_000, output: 10_000 },
     signal: new AbortController().signal,
     contextOf: () => ({ signal: new AbortController().signal }) as never,

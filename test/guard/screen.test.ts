@@ -76,7 +76,7 @@ function plugin(name: string, guard: Guard): OutputScanner {
     ruleFilter: (rule) => guard.enforces.includes(rule as never),
     circuit: new CircuitBreaker(),
     verdicts: new VerdictCache(),
-    metrics: { asked: () => {} },
+    metrics: { recordAnswer: () => {} },
     limitsMs: { input: 1000, output: 1000 },
     signal,
     contextOf: () => ({}) as never,

@@ -62,7 +62,7 @@ function signScanner(sign = '!', told: (text: string) => void = () => {}): Outpu
     ruleFilter: () => true,
     circuit: new CircuitBreaker(),
     verdicts: new VerdictCache(),
-    metrics: { asked: () => {} },
+    metrics: { recordAnswer: () => {} },
     limitsMs: { input: 1000, output: 1000 },
     signal: new AbortController().signal,
     contextOf: () => ({}) as never,

@@ -198,7 +198,7 @@ class ReferenceScan {
     if (step) return step
     if (this.#cursor.finish()) return this.#stop()
     for (const decoder of this.#decoders) decoder.end()
-    return this.#decoded.found ? this.#stop() : { safeOffset: this.#position }
+    return this.#decoded.firstMatch ? this.#stop() : { safeOffset: this.#position }
   }
 
   get #decoders() {
@@ -214,7 +214,7 @@ class ReferenceScan {
       if (decoded!.classOf(codePoint) !== UNSEEN_CLASS) {
         this.#readBase64(codePoint, start, end)
         for (const decoder of this.#decoders.slice(1)) decoder.read(codePoint, start, end)
-        if (this.#decoded.found) return this.#stop()
+        if (this.#decoded.firstMatch) return this.#stop()
       }
       this.#position = end
     }
@@ -235,7 +235,7 @@ class ReferenceScan {
   }
 
   #stop() {
-    const found = this.#cursor.isOver ? runSync(this.#cursor.locate()) : this.#decoded.found!
+    const found = this.#cursor.isOver ? runSync(this.#cursor.locate()) : this.#decoded.firstMatch!
     const { pattern, view, start, end } = found
     return { safeOffset: Math.min(this.#hold(true), start), match: { pattern, view, start, end } }
   }

@@ -92,7 +92,7 @@ export class GuardRunners {
       circuit,
       verdicts: runtime.guards.verdicts,
       metrics: runtime.metrics.guard,
-      asked: (question) => this.#call.addQuestion({ to: 'guard', ...question }),
+      onQuestion: (question) => this.#call.addQuestion({ to: 'guard', ...question }),
       late: runtime.metrics,
       limitsMs: { input: input * 1000, output: output * 1000 },
       signal,

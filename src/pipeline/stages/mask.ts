@@ -131,7 +131,7 @@ function runnerOf(call: Call, instance: GuardInstance, signal: AbortSignal): Gua
     circuit: runtime.guards.circuits.get(`${name} key`)!,
     verdicts: runtime.guards.verdicts,
     metrics: runtime.metrics.guard,
-    asked: (question) => call.addQuestion({ to: 'guard', ...question }),
+    onQuestion: (question) => call.addQuestion({ to: 'guard', ...question }),
     late: runtime.metrics,
     limitsMs: { input: input * 1000, output: output * 1000 },
     signal,
