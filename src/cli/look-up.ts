@@ -62,7 +62,9 @@ export async function lookUp(
   if (hits.length === 0) {
     const what = secret ? 'No key has this secret.' : `There is no ${kind} ${JSON.stringify(name)}.`
     const others = list ? nearestOf(name, data) : data
-    throw new CommandError(secret ? what : what + hint(others), 1, { status: 404 })
+    const isBare = of === 'owner' && name === text
+    const forms = isBare ? ' A team is named team:<name>, an account account:<name>.' : ''
+    throw new CommandError(secret ? what : what + hint(others) + forms, 1, { status: 404 })
   }
   const rows = hits.map(({ id, name: called, state }) => [id, called, state])
   throw new CommandError(

@@ -1,7 +1,7 @@
 /** `docs`: the manual in the package. */
 import { manualPages } from '../server/manual.ts'
 import { CommandError, type Arguments } from './command.ts'
-import { print, table } from './output.ts'
+import { card, print } from './output.ts'
 
 /** Lists the pages, or those with a word; a page by its name is printed. @throws CommandError where no page has the word */
 export async function showDocs(args: Arguments): Promise<void> {
@@ -18,10 +18,6 @@ export async function showDocs(args: Arguments): Promise<void> {
   )
   if (found.length === 0) throw new CommandError(`No page has ${JSON.stringify(wanted)}.`)
   const list = found.map(({ text: _text, ...one }) => one)
-  print(args, list, () =>
-    table(
-      ['PAGE', 'ABOUT'],
-      list.map((one) => [one.page, one.description]),
-    ),
-  )
+  // Sentences are wrapped, not cut.
+  print(args, list, () => card(Object.fromEntries(list.map((one) => [one.page, one.description]))))
 }

@@ -428,6 +428,9 @@ describe('commands of a running gateway', () => {
     expect(raised.out).toBe('cap.week of Old laptop is raised to 9.\n')
     expect((await command('limits', 'show', 'account:Named Ltd')).code).toBe(0)
     expect((await command('limits', 'show', 'team:none')).err).toBe('There is no team "none".\n')
+    expect((await command('limits', 'show', 'Named Ltd')).err).toBe(
+      'There is no key "Named Ltd". A team is named team:<name>, an account account:<name>.\n',
+    )
 
     const ofAccount = await command('keys', 'list', '--account', 'Named Ltd')
     expect(ofAccount.out).toContain(laptop.id)

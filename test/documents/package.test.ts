@@ -1,5 +1,5 @@
 /** The manual in the package: it is read without a network and without a checkout. */
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { deadLinks, shippedFiles } from '../../.ci/links.ts'
 import { call } from '../_cli.ts'
 import { exists, pages, root } from './_markdown.ts'
@@ -16,6 +16,11 @@ it('is printed by its pages, and searched by a word', async () => {
   const page = await call(['docs', 'install/npm'])
   expect([page.code, page.out]).toEqual([0, expect.stringMatching(/^# /)])
   expect((await call(['docs', 'proxy'])).out).toMatch(/^install\/proxy /m)
+  // On a terminal the sentences about the pages are whole.
+  const { isTTY, columns } = process.stdout
+  onTestFinished(() => void Object.assign(process.stdout, { isTTY, columns }))
+  Object.assign(process.stdout, { isTTY: true, columns: 80 })
+  expect((await call(['docs'])).out).not.toContain('…')
   expect((await call(['docs', 'no-such-word-in-it'])).code).toBe(1)
 })
 
