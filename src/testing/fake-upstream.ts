@@ -124,7 +124,7 @@ export function sse(text: string): FakeResponse {
 async function play(
   answer: FakeResponse,
   outgoing: ServerResponse,
-  taken: (bytes: number) => void,
+  onBytes: (bytes: number) => void,
 ): Promise<void> {
   const { status = 200, headers = {}, pieces, pauseMs = 0, ending = 'end', release } = answer
   if (ending === 'silent') return
@@ -137,7 +137,7 @@ async function play(
     await release?.(step++)
     if (outgoing.destroyed) return
     await new Promise((resolve) => outgoing.write(piece, resolve))
-    taken(Buffer.byteLength(piece))
+    onBytes(Buffer.byteLength(piece))
   }
   await release?.(step)
   if (ending === 'end') outgoing.end()

@@ -253,8 +253,8 @@ async function checkLocate(fixture: GuardFixture, one: GuardCase, on: string): P
   const problems = await tried(async () => {
     const problems: string[] = []
     const compare = (spans: readonly Span[], wanted: string, when: string) => {
-      const found = rangesOf(spans)
-      if (found !== wanted) problems.push(`${when} it located ${found}, expected ${wanted}`)
+      const ranges = rangesOf(spans)
+      if (ranges !== wanted) problems.push(`${when} it located ${ranges}, expected ${wanted}`)
     }
     const first = await located(fixture, one, one.text)
     if (one.locates) compare(first, rangesOf(one.locates), 'alone')
@@ -266,10 +266,10 @@ async function checkLocate(fixture: GuardFixture, one: GuardCase, on: string): P
       compare(moved, rangesOf(first, before.length), 'among other text')
     }
     if (guard.execution === 'local' || first.length === 0) return problems
-    const asked = host.requestCount
+    const requestsBefore = host.requestCount
     const look = () => located(fixture, one, `${one.text} `).catch(() => undefined)
     const spans = await host.whileUnreachable(look)
-    if (spans && host.requestCount > asked)
+    if (spans && host.requestCount > requestsBefore)
       problems.push('its service is down, and it gave ranges: the text would leave without them')
     return problems
   })
@@ -302,8 +302,8 @@ function expectedIn({ expect, spans }: GuardCase, block: BlockVerdict | undefine
   if (!spans) return []
   const places = (all: readonly Pick<Span, 'start' | 'end'>[]) =>
     all.map(({ start, end }) => `${start}–${end}`).join(', ') || 'nowhere'
-  const given = places(block?.spans ?? [])
-  return given === places(spans) ? [] : [`it was found at ${given}, expected ${places(spans)}`]
+  const actual = places(block?.spans ?? [])
+  return actual === places(spans) ? [] : [`it was found at ${actual}, expected ${places(spans)}`]
 }
 
 async function tried(run: () => Promise<string[]>): Promise<string[]> {

@@ -85,8 +85,8 @@ abstract class WatchedHosts {
           onRequest: ({ request, options }) => {
             const url = typeof request === 'string' ? request : request.url
             const { method = 'GET', headers, body, signal } = options
-            const asked = { url, method, headers: Object.fromEntries(headers), body, signal }
-            look(url, asked as UpstreamRequest)
+            const sent = { url, method, headers: Object.fromEntries(headers), body, signal }
+            look(url, sent as UpstreamRequest)
             options.signal = AbortSignal.any([signal ?? [], this.signal].flat())
           },
         }),

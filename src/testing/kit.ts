@@ -462,11 +462,11 @@ function idsOfCalls(
   { completion }: Outcome,
 ): { readonly lost?: string } | undefined {
   const calls = completion.choices.flatMap(({ message }) => message.tool_calls ?? [])
-  const given = new Set(calls.map(({ id }) => id))
+  const callIds = new Set(calls.map(({ id }) => id))
   const names = new Set(calls.map((call) => (call.function ?? call.custom).name))
   const groups = jsonIn(Buffer.from(body).toString()).flatMap((one) => idsBeside(names, one))
   if (groups.length === 0) return undefined
-  const lost = groups.find((ids) => !ids.some((id) => given.has(id)))
+  const lost = groups.find((ids) => !ids.some((id) => callIds.has(id)))
   return lost ? { lost: lost[0]! } : {}
 }
 
@@ -565,9 +565,9 @@ async function checkCutOff(fixture: Fixture, { transcript, request }: Case): Pro
     const { completion, error, raw } = await replay(fixture, request, answer, beginning, ending)
     const how = ending === 'end' ? '' : ' by a broken connection'
     const where = `cut off after ${end} of ${answer.body.length} bytes${how}`
-    const told = raw.findLast(({ usage }) => usage)
-    const isTotal = error === undefined && told && !told.usageIsPartial
-    const [madeUp] = isTotal ? usageDifferences(all.usage, told.usage!) : []
+    const lastReport = raw.findLast(({ usage }) => usage)
+    const isTotal = error === undefined && lastReport && !lastReport.usageIsPartial
+    const [madeUp] = isTotal ? usageDifferences(all.usage, lastReport.usage!) : []
     if (madeUp) return toCheck('cut off', name, [`${where}, usage is not the vendor's: ${madeUp}`])
     const choices = choicesIn(completion)
     if (error === undefined && !isDeepStrictEqual(choices, whole)) {

@@ -185,23 +185,25 @@ async function refusedProblems(
   questions: Questions,
 ): Promise<string[]> {
   fixture.service.answer(answer)
-  const asked = Object.entries(questions).map(async ([name, ask]) => {
+  const checks = Object.entries(questions).map(async ([name, ask]) => {
     const made = await outcomeOf(fixture, () => ask(AbortSignal.timeout(10_000)))
     return 'error' in made ? [] : [`${name}: it gave an answer, although the provider refused`]
   })
-  return (await Promise.all(asked)).flat()
+  return (await Promise.all(checks)).flat()
 }
 
 /** What orders and facts of every kind need: each is a case. */
 function missingCases(cases: readonly PaymentsCase[]): string[] {
-  const told = cases
+  const eventLists = cases
     .filter(({ body }) => body !== undefined)
     .map(({ expect }) => expect.events ?? [])
-  const has = (type: PaymentEvent['type']) => told.flat().some((event) => event.type === type)
+  const has = (type: PaymentEvent['type']) => eventLists.flat().some((event) => event.type === type)
   const needs = {
     'a payment': has('paid'),
     'a refund': has('refunded'),
-    'a payment that is not made yet, with no events': told.some((events) => events.length === 0),
+    'a payment that is not made yet, with no events': eventLists.some(
+      (events) => events.length === 0,
+    ),
     'an order': cases.some(({ order }) => order !== undefined),
     'a question': cases.some(({ find }) => find !== undefined),
   }

@@ -162,7 +162,7 @@ export class ProviderUnderTest {
     let answer: unknown
     try {
       // The sample has the form of the method, which its type does not say.
-      const method = this.#provider[name] as (asked: typeof request) => Promise<unknown>
+      const method = this.#provider[name] as (input: typeof request) => Promise<unknown>
       const asking = (async () => method.call(this.#provider, request))()
       answer = await this.#patience.wait<unknown>(asking, 'no answer')
       read(answer)

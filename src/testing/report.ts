@@ -128,7 +128,7 @@ export class CheckRun {
     const ended = await Promise.resolve()
       .then(() => (stalls ? skipped(name, on, 'it stalls') : check()))
       .then(
-        (found) => [found].flat(),
+        (checks) => [checks].flat(),
         (error) => [toCheck(name, on, [describeError(error)])],
       )
     const wanted = within === name ? ended.filter((check) => check.name === only) : ended

@@ -141,8 +141,8 @@ class StreamRules {
     if ('role' in delta) add('the role is repeated')
     const others = Object.keys(delta).filter((name) => name !== 'content')
     if (!delta.content && !logprobs && others.length === 0) add('a chunk has no content')
-    for (const said of [delta.content, delta.refusal, delta.reasoning]) {
-      if (said && !said.isWellFormed()) add('a text has half of a surrogate pair')
+    for (const text of [delta.content, delta.refusal, delta.reasoning]) {
+      if (text && !text.isWellFormed()) add('a text has half of a surrogate pair')
     }
     if (choice.annotated && (delta.content || delta.annotations)) {
       add('annotations are repeated, or content follows them')

@@ -125,8 +125,9 @@ function checkNothing({ found, error, asked }: Searched): Check {
   if (error !== undefined)
     return checkRefusal(['{}', json({}), ['upstream_error']], { error, asked })
   const isEmpty = Array.isArray(found?.results) && found.results.length === 0
-  const told = 'the service answered {}: it has to fail with upstream_error, or give no results'
-  return toCheck('errors', '{}', isEmpty ? [] : [told])
+  const expectation =
+    'the service answered {}: it has to fail with upstream_error, or give no results'
+  return toCheck('errors', '{}', isEmpty ? [] : [expectation])
 }
 
 // Checks of search engines: their questions, and their reading of the answer.

@@ -66,13 +66,13 @@ export async function checkHang(
   return withClient('hang', on, async (client) => {
     const answered = provider.ask(request, client.signal).then(({ parts }) => drain(parts))
     const reading = answered.catch(() => {})
-    const asked = async () => {
+    const requestMade = async () => {
       while (vendor.requests.length === before)
         await sleep(POLL_MS, undefined, { signal: client.signal })
       return 'asked' as const
     }
     const what = 'no request reached the vendor'
-    const first = await patience.waitOnce(Promise.race([reading, asked()]), what)
+    const first = await patience.waitOnce(Promise.race([reading, requestMade()]), what)
     if (first !== 'asked') return skipped('hang', on, NO_UPSTREAM)
     client.abort(new Error(LEFT))
     return toCheck('hang', on, await problemsAfterAbort(fixture, reading))
@@ -92,14 +92,17 @@ export async function checkSignal(
   vendor.answer({ pieces: [], ending: 'silent' })
   // The call may be the second one: a plugin may keep the signal of the first.
   return withClient('signal', on, async (client) => {
-    const asked = Promise.withResolvers<AbortSignal | undefined>()
-    host.onRequest = asked.resolve
+    const requestSignal = Promise.withResolvers<AbortSignal | undefined>()
+    host.onRequest = requestSignal.resolve
     const reading = provider.ask(request, client.signal).then(({ parts }) => drain(parts))
     const ended = reading.then(
       () => 'ended' as const,
       () => 'ended' as const,
     )
-    const signal = await patience.waitOnce(Promise.race([asked.promise, ended]), 'no request')
+    const signal = await patience.waitOnce(
+      Promise.race([requestSignal.promise, ended]),
+      'no request',
+    )
     host.onRequest = undefined
     if (signal === 'ended') return skipped('signal', on, 'no request was made with host.request')
     const aborted = new Promise<void>((resolve) => {
@@ -131,17 +134,17 @@ export async function checkPressure(fixture: Fixture, one: Case): Promise<Check>
     if (!answering.streamed) return skipped('back-pressure', name, 'it returns no stream')
     await patience.waitOnce(answering.parts.next(), 'no part came from an endless answer')
     const request = vendor.requests.at(-1)!
-    const taken = () => request.takenBytes
-    if (!(await stopsReading(taken, patience.ms))) {
-      const mib = (taken() / 1024 / 1024).toFixed(1)
+    const bytesTaken = () => request.takenBytes
+    if (!(await stopsReading(bytesTaken, patience.ms))) {
+      const mib = (bytesTaken() / 1024 / 1024).toFixed(1)
       const problem = `${mib} MiB were read from the vendor, and no end, although the client did not read`
       return toCheck('back-pressure', name, [problem])
     }
-    const still = taken()
+    const still = bytesTaken()
     // What has arrived may be much to read: it is the single part that has a deadline, and all of them a longer one.
     const problem = 'it did not continue when the client read again'
     const readOn = async () => {
-      while (taken() === still) await patience.waitOnce(answering.parts.next(), problem)
+      while (bytesTaken() === still) await patience.waitOnce(answering.parts.next(), problem)
     }
     await patience.waitOnce(readOn(), problem, 10 * patience.ms)
     return toCheck('back-pressure', name, [])
@@ -227,11 +230,11 @@ function* endless({ before, again }: Loop): Generator<Uint8Array> {
 }
 
 /** Waits until the connection takes no more bytes; false if it takes more than buffers hold, or the plugin works on. */
-async function stopsReading(taken: () => number, timeoutMs: number): Promise<boolean> {
+async function stopsReading(bytesTaken: () => number, timeoutMs: number): Promise<boolean> {
   const end = performance.now() + timeoutMs
   let before = -1
   for (let polls = 0; polls < STILL_POLLS;) {
-    const now = taken()
+    const now = bytesTaken()
     if (now > MAX_BYTES || performance.now() > end) return false
     const since = performance.eventLoopUtilization()
     await sleep(POLL_MS)

@@ -120,8 +120,8 @@ export function checkSecrets(
     if (UpstreamFailure.is(error)) {
       check(message, 'the message of an error', 'the account at the vendor', [ACCOUNT])
       check(message, 'the message of an error', "the vendor's address", [host])
-      const told = named.find((name) => message.includes(name))
-      if (told) problems.add(`the message of an error says ${told}, of the vendor's refusal`)
+      const quoted = named.find((name) => message.includes(name))
+      if (quoted) problems.add(`the message of an error says ${quoted}, of the vendor's refusal`)
       check(causesOf(error), 'the cause of an error', 'a key', secrets)
     }
   }
@@ -133,13 +133,14 @@ export function checkSecrets(
 /** What looks like the name of an account, a machine or a person in a refusal, and is not of the client's request. */
 function namesIn({ request, answer, deployment, expect: { failure } }: Transcript): string[] {
   if (!failure || !answer) return []
-  const asked = JSON.stringify([request, deployment])
+  const requestText = JSON.stringify([request, deployment])
   const words =
     Buffer.from(answer.body)
       .toString()
       .match(/[\w.@-]{6,}/g) ?? []
   return words.filter(
-    (word) => /[a-z].*[-@]\w*\d|\w@\w+\.|^[a-z]+\d+[a-z]*$/i.test(word) && !asked.includes(word),
+    (word) =>
+      /[a-z].*[-@]\w*\d|\w@\w+\.|^[a-z]+\d+[a-z]*$/i.test(word) && !requestText.includes(word),
   )
 }
 

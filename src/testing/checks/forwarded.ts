@@ -165,7 +165,7 @@ async function toolRoleProblems(sent: Send): Promise<string[]> {
   const functions = calls.map((id, i) => {
     return { id, type: 'function', function: { name: 'look', arguments: `{"at":${i}}` } }
   })
-  const asked = (role: string, ids: readonly string[]) => {
+  const messagesOf = (role: string, ids: readonly string[]) => {
     const results = ids.map((id, i) => ({
       role,
       ...(role === 'tool' && { tool_call_id: id }),
@@ -174,14 +174,14 @@ async function toolRoleProblems(sent: Send): Promise<string[]> {
     const turn = { role: 'assistant', content: null, tool_calls: functions }
     return sent({ messages: [question, turn, ...results, next], tools: TOOLS })
   }
-  const body = await asked('tool', calls)
+  const body = await messagesOf('tool', calls)
   if (body === undefined) return []
   const problems: string[] = []
-  if (body === (await asked('tool', calls.toReversed())))
+  if (body === (await messagesOf('tool', calls.toReversed())))
     problems.push('"tool_call_id" has no influence on the request')
   const result = turnWith('Result 0.', calls, body)
   for (const role of ['system', 'user', 'assistant']) {
-    const other = await asked(role, calls)
+    const other = await messagesOf(role, calls)
     const same =
       other !== undefined && isDeepStrictEqual(result, turnWith('Result 0.', calls, other))
     if (result && same)

@@ -51,14 +51,14 @@ async function checkList(fixture: Fixture, { name, answer, expect }: Transcript)
   const { vendor } = fixture
   const before = vendor.requests.length
   const { error, models } = await listOf(fixture, answer!)
-  const asked = vendor.requests.length > before
+  const hasAsked = vendor.requests.length > before
   if (error !== undefined) {
-    const why = name === SAMPLE.name && asked ? WRITE_ONE : describeError(error)
+    const why = name === SAMPLE.name && hasAsked ? WRITE_ONE : describeError(error)
     return toCheck('models', name, [why])
   }
   const problems = offerProblems(models)
   if (problems.length > 0) return toCheck('models', name, problems)
-  if (!asked) return toCheck('models', name, [], [NO_UPSTREAM])
+  if (!hasAsked) return toCheck('models', name, [], [NO_UPSTREAM])
   const ids = (models as readonly { readonly id: string }[]).map(({ id }) => id)
   const [found, expected] = [ids.toSorted().join(', '), expect.models!.toSorted().join(', ')]
   if (found !== expected)
