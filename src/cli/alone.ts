@@ -65,8 +65,10 @@ export async function serveAlone(
       await withChangesLogged(gateway, () => gateway.reload(next))
       if (!demo) await gateway.seeding.again()
     })
-    const told = report.then((done) => done && tell({ gateway, report: done, server }, isTerminal))
-    await Promise.race([told, stop.requested])
+    const printed = report.then(
+      (done) => done && tell({ gateway, report: done, server }, isTerminal),
+    )
+    await Promise.race([printed, stop.requested])
     endDemo = demo?.begin(gateway, callableUrl(server.url))
     // Written now, because a process that is killed cannot write it.
     flushCompileCache()

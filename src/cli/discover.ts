@@ -53,12 +53,12 @@ async function askAll(
       2,
     )
   }
-  const asked = [...providers].filter(
+  const discoverable = [...providers].filter(
     ([name, { models }]) => models && (wanted.length === 0 || wanted.includes(name)),
   )
   const served = catalog.at().all()
   return Promise.all(
-    asked.map(async ([provider, instance]) => {
+    discoverable.map(async ([provider, instance]) => {
       try {
         const offers = await askForModels(instance, config.providers[provider]!)
         return compareOffers(provider, offers, served, listed)

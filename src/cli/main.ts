@@ -77,17 +77,17 @@ async function helpFor(words: readonly string[], groups: readonly Group[]): Prom
   const group = groups.find(({ commands }) => commands.some(isOf)) ?? groups[0]!
   const isFamily = words.length === 1 && !group.commands.some(({ name }) => name === word)
   const all = groups.flatMap(({ commands }) => commands)
-  const known = isFamily && group.commands.some(isOf)
+  const isKnown = isFamily && group.commands.some(isOf)
   // A family such as `ledger` has commands in several groups.
-  return helpOf(word, known ? undefined : commandOf(words, all), { ...group, commands: all })
+  return helpOf(word, isKnown ? undefined : commandOf(words, all), { ...group, commands: all })
 }
 
 function commandOf(words: readonly string[], commands: readonly Command[]): Command {
   const [first = '', second = ''] = words
-  const found =
+  const command =
     commands.find(({ name }) => name === `${first} ${second}`) ??
     commands.find(({ name }) => name === first)
-  if (found) return found
+  if (command) return command
   const family = commands.filter(({ name }) => name.startsWith(`${first} `))
   if (family.length > 0) {
     const verbs = family.map(({ name }) => name.slice(first.length + 1))
@@ -144,8 +144,8 @@ function argumentsOf(command: Command, argv: readonly string[]): Arguments {
       ;(all[token.name] ??= []).push(token.value)
     }
   }
-  const given = (name: string) => on.has(name) || text[name] !== undefined
-  const both = EXCLUSIVE.find((pair) => pair.every(given))
+  const isGiven = (name: string) => on.has(name) || text[name] !== undefined
+  const both = EXCLUSIVE.find((pair) => pair.every(isGiven))
   if (both) {
     throw new CommandError(`--${both[0]} and --${both[1]} exclude each other: give one of them.`, 2)
   }

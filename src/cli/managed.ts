@@ -97,8 +97,8 @@ export async function testEntry(noun: Noun, admin: Admin, args: Arguments): Prom
     const { ok, message, ms, models, usage: _, ...shown } = data
     const what = `${noun[0]!.toUpperCase()}${noun.slice(1, -1)} ${cell(args.positionals[0])}`
     if (ok === null) return `${what}: ${cell(message)}\n`
-    const found = message ?? (models && `${models.length} models`)
-    const line = `${what} answered after ${cell(ms)} ms${found ? `: ${cell(found)}` : ''}.\n`
+    const outcome = message ?? (models && `${models.length} models`)
+    const line = `${what} answered after ${cell(ms)} ms${outcome ? `: ${cell(outcome)}` : ''}.\n`
     return line + card(shown)
   })
 }
@@ -183,10 +183,10 @@ async function valueOf(
 ): Promise<Value> {
   let value: Record<string, unknown> = { ...stored }
   const options: Record<string, any> = { ...stored.options }
-  const put = (name: string, given: unknown) => {
+  const put = (name: string, option: unknown) => {
     const [first = '', second] = name.split('.')
-    if (second === undefined) options[first] = given
-    else options[first] = { ...options[first], [second]: given }
+    if (second === undefined) options[first] = option
+    else options[first] = { ...options[first], [second]: option }
   }
   for (const pair of all.set ?? []) {
     const [name, text] = parted(pair, '--set')

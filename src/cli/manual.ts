@@ -13,11 +13,11 @@ export async function showDocs(args: Arguments): Promise<void> {
     return void process.stdout.write(page.text)
   }
   const word = wanted?.toLowerCase()
-  const found = pages.filter(
+  const matches = pages.filter(
     ({ title, text }) => title !== '' && (!word || `${title} ${text}`.toLowerCase().includes(word)),
   )
-  if (found.length === 0) throw new CommandError(`No page has ${JSON.stringify(wanted)}.`)
-  const list = found.map(({ text: _text, ...one }) => one)
+  if (matches.length === 0) throw new CommandError(`No page has ${JSON.stringify(wanted)}.`)
+  const list = matches.map(({ text: _text, ...one }) => one)
   // Sentences are wrapped, not cut.
   print(args, list, () => card(Object.fromEntries(list.map((one) => [one.page, one.description]))))
 }

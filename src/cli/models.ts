@@ -32,7 +32,7 @@ export async function lintModels(args: Arguments): Promise<void> {
   const catalog = file === undefined ? await catalogOf(args) : listedCatalog(await listedIn(file))
   const models = catalog.at().all()
   const findings = lint(models, catalog.naming)
-  print(args, { models: models.length, findings }, () => told(models.length, findings))
+  print(args, { models: models.length, findings }, () => summary(models.length, findings))
   const warnings = findings.filter(({ level }) => level === 'warning').length
   if (args.on.has('strict') && warnings > 0) {
     throw new CommandError(
@@ -143,7 +143,7 @@ function countOf(text: Arguments['text'], name: string): number {
   throw new CommandError(`--${name} takes a whole number, not ${JSON.stringify(option)}.`, 2)
 }
 
-function told(models: number, findings: readonly Finding[]): string {
+function summary(models: number, findings: readonly Finding[]): string {
   const count = models === 1 ? '1 model' : `${models} models`
   const lines = findings.map(
     ({ model, code, level, message }) => `${level}: ${model}: ${message} (${code})\n`,

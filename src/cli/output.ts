@@ -259,12 +259,12 @@ function middleCut(text: string, to: number): string {
   if (size(text) <= to) return text
   const letters = [...text]
   const take = (from: Iterable<string>, room: number) => {
-    let taken = ''
+    let prefix = ''
     for (const letter of from) {
-      if (size(taken + letter) > room) break
-      taken += letter
+      if (size(prefix + letter) > room) break
+      prefix += letter
     }
-    return taken
+    return prefix
   }
   const end = [...take(letters.toReversed(), Math.floor((to - 1) / 2))].toReversed().join('')
   return `${take(letters, to - 1 - size(end))}…${end}`

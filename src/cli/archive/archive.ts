@@ -346,12 +346,12 @@ const RECORD_KEY =
 function readLine(text: string, number: number): Line {
   const value = parse(text, number)
   if (number === 1) return readHeader(value)
-  const known = withoutOptional(value)
-  if (!known) return { kind: 'skipped' }
-  const line = check(items, known, number, []) as Line
+  const members = withoutOptional(value)
+  if (!members) return { kind: 'skipped' }
+  const line = check(items, members, number, []) as Line
   // The line stays as it was written: the order of its members is part of the chain.
   if (line.kind === 'usage')
-    return { ...line, usage: known.usage as NonNullable<typeof line.usage> }
+    return { ...line, usage: members.usage as NonNullable<typeof line.usage> }
   if (line.kind === 'record') readRecord(line, number)
   return line.kind === 'limits' ? withList(line) : line
 }
@@ -360,11 +360,11 @@ function readLine(text: string, number: number): Line {
 function withoutOptional(value: Members): Members | undefined {
   const { optional, ...line } = value
   if (optional === undefined) return value
-  const known = items.options.find(({ entries }) => entries.kind.literal === line.kind)
-  if (!known) return optional === true ? undefined : value
+  const item = items.options.find(({ entries }) => entries.kind.literal === line.kind)
+  if (!item) return optional === true ? undefined : value
   const unknown = Array.isArray(optional) ? optional : []
   const entries = Object.entries(line).filter(
-    ([name]) => name in known.entries || !unknown.includes(name),
+    ([name]) => name in item.entries || !unknown.includes(name),
   )
   return Object.fromEntries(entries)
 }
@@ -767,8 +767,8 @@ async function importRecord(
   if (key.startsWith(INDEX)) return importIndex(records, key.slice(INDEX.length), value as Ids)
   const [kind] = key.split(':', 1)
   const stored = await records.get<object>(key)
-  const given = LIMITED.test(key) ? withLimitList(value) : value
-  const next = stored === undefined ? given : MERGES[kind!]!(stored, given)
+  const incoming = LIMITED.test(key) ? withLimitList(value) : value
+  const next = stored === undefined ? incoming : MERGES[kind!]!(stored, incoming)
   if (next === undefined) throw new LineError(number, `another ${kind} with the same id exists`)
   if (isDeepStrictEqual(next, stored)) return false
   await records.put(key, next)

@@ -554,15 +554,16 @@ function readTables(
 ): Map<string, readonly Row[]> {
   const tables = new Map<string, readonly Row[]>()
   const names = new Map<string, string>()
-  for (const { name, text, kind: given } of files) {
+  for (const { name, text, kind: kindName } of files) {
     const { columns, rows } = read(name, text)
     const has = (wanted: MigrationTable) => wanted.columns.every((one) => columns.includes(one))
-    const wanted = given === undefined ? kinds.find(has) : kinds.find(({ kind }) => kind === given)!
+    const wanted =
+      kindName === undefined ? kinds.find(has) : kinds.find(({ kind }) => kind === kindName)!
     if (!wanted) {
-      const known = kinds.map(({ kind, columns: by }) => `${kind} (${by.join(', ')})`).join('; ')
-      throw new UnreadableSource(`${name}: its columns are those of no table: ${known}`)
+      const expected = kinds.map(({ kind, columns: by }) => `${kind} (${by.join(', ')})`).join('; ')
+      throw new UnreadableSource(`${name}: its columns are those of no table: ${expected}`)
     }
-    if (given !== undefined && columns.length > 0 && !has(wanted)) {
+    if (kindName !== undefined && columns.length > 0 && !has(wanted)) {
       const missing = wanted.columns.filter((one) => !columns.includes(one))
       throw new UnreadableSource(
         `${name}: its rows have no column ${missing.map((one) => JSON.stringify(one)).join(', ')}`,
@@ -630,8 +631,8 @@ function grouped(notes: readonly MigrationNote[]): NoteGroup[] {
   const groups = new Map<string, NoteGroup>()
   for (const { harm, where, message, remedy } of notes) {
     const key = JSON.stringify([harm, message, remedy])
-    const known = groups.get(key)
-    if (known) known.places.push(where)
+    const group = groups.get(key)
+    if (group) group.places.push(where)
     else
       groups.set(key, { harm, message, ...(remedy !== undefined && { remedy }), places: [where] })
   }

@@ -208,8 +208,8 @@ async function setUpSearch(
   const searchCases = await readSearchCases(await existing(cases))
   const wordsOf = (one: (typeof searchCases)[number]) => one.query?.text ?? WORDS
   const options = await optionsFor(({ path, body }) => {
-    const asked = `${decodeURIComponent(path.replaceAll('+', ' '))} ${body.toString()}`
-    const one = searchCases.find((other) => holds(asked, wordsOf(other))) ?? searchCases[0]!
+    const requestText = `${decodeURIComponent(path.replaceAll('+', ' '))} ${body.toString()}`
+    const one = searchCases.find((other) => holds(requestText, wordsOf(other))) ?? searchCases[0]!
     return responseOf(one.answer as RecordedResponse)
   })
   const { name } = plugin
@@ -227,7 +227,7 @@ async function setUpSearch(
  * the alert asks for, which raises one within a minute of its first call.
  */
 async function setUpSink(settings: SettingsOf<SinkPlugin>, optionsFor: OptionsFor) {
-  const { found, plugin, show, cases, live, trace, options: given, addressOption } = settings
+  const { found, plugin, show, cases, live, trace, options: userOptions, addressOption } = settings
   const options = await optionsFor(({ method, path, body }) => {
     show(`the receiver got ${method} ${path}\n  ${body.toString().slice(0, 2000)}\n`)
     return json({})
@@ -239,7 +239,7 @@ async function setUpSink(settings: SettingsOf<SinkPlugin>, optionsFor: OptionsFo
   const sink = traced(plugin, { ...trace, instance: plugin.name })
   const play = () =>
     playSinkCases(sink, sinkCases, {
-      ...(given && { options: given }),
+      ...(userOptions && { options: userOptions }),
       ...(addressOption !== undefined && { addressOption }),
     })
   const calls = [{ name: 'a call, and an alert within a minute', body }]
@@ -248,7 +248,7 @@ async function setUpSink(settings: SettingsOf<SinkPlugin>, optionsFor: OptionsFo
 
 /** The provider answers as the cases do: a question for the page of a case, and everything else as the first order. */
 async function setUpPayments(settings: SettingsOf<PaymentsPlugin>, optionsFor: OptionsFor) {
-  const { plugin, show, cases, live, trace, options: given, addressOption } = settings
+  const { plugin, show, cases, live, trace, options: userOptions, addressOption } = settings
   const paymentsCases = await readPaymentsCases(await existing(cases))
   const sign = await readSigner(cases)
   const options = await optionsFor(({ method, path, body }) => {
@@ -260,7 +260,7 @@ async function setUpPayments(settings: SettingsOf<PaymentsPlugin>, optionsFor: O
   const play = async () => {
     if (live) return
     await playPaymentsCases(use, paymentsCases, sign, {
-      ...(given && { options: given }),
+      ...(userOptions && { options: userOptions }),
       ...(addressOption !== undefined && { addressOption }),
     })
   }
@@ -339,7 +339,7 @@ class Trace {
   #omitted = 0
   #ended = false
   #works = ''
-  #asked = ''
+  #exchange = ''
   #events = 0
 
   constructor(method: string, options: TraceOptions) {
@@ -359,13 +359,13 @@ class Trace {
 
   sent({ method = 'POST', url, body }: UpstreamRequest): void {
     const { pathname } = new URL(url)
-    this.#asked = `${method} ${pathname}`
+    this.#exchange = `${method} ${pathname}`
     const text = typeof body === 'string' ? body : body ? 'bytes' : ''
     this.note('sent', `${method} ${url} ${text}`)
   }
 
   came(status: number, type = 'no content-type'): void {
-    this.#asked += ` ${status}`
+    this.#exchange += ` ${status}`
     this.note('came', `${status} ${type}`)
   }
 
@@ -390,7 +390,7 @@ class Trace {
       return this.#end(`failed: ${describeError(error)}${again}`)
     }
     const { folder, stack, instance } = this.#options
-    const where = [this.#asked, this.#works].filter(Boolean)
+    const where = [this.#exchange, this.#works].filter(Boolean)
     const lines = [
       `plugin ${instance}, ${this.#method}: ${describeError(error)}`,
       ...placeIn(error, folder, stack),
@@ -444,9 +444,9 @@ function tracedCall(trace: Trace, run: () => unknown, args: readonly unknown[]):
     if (answer instanceof Promise || isCheck(answer)) {
       signal?.addEventListener('abort', () => trace.givenUp(), { once: true })
     }
-    if (!(answer instanceof Promise)) return given(trace, answer)
+    if (!(answer instanceof Promise)) return tracedAnswer(trace, answer)
     return answer.then(
-      (value) => given(trace, value),
+      (value) => tracedAnswer(trace, value),
       (error: unknown) => {
         trace.failed(error)
         throw error
@@ -466,7 +466,7 @@ function questionIn(first: any): unknown {
   return Array.isArray(first) ? first.map((one) => one?.text ?? one) : first
 }
 
-function given(trace: Trace, answer: unknown): unknown {
+function tracedAnswer(trace: Trace, answer: unknown): unknown {
   if (isSequence(answer)) {
     return toFlow(answer).through({
       push(part, emit) {

@@ -177,9 +177,9 @@ function lineOf({ name, on, result, notes }: Check): string {
   return `${result === 'failed' ? 'FAILED' : result} ${what}${notes[0] ? `: ${notes[0]}` : ''}\n`
 }
 
-function portOf(given: string | undefined): number {
-  if (given === undefined) return 0
-  const port = Number(given)
-  if (/^\d{1,5}$/.test(given) && port <= 65_535) return port
-  throw new CommandError(`--port takes a number from 0 to 65535, not "${given}".`, 2)
+function portOf(text: string | undefined): number {
+  if (text === undefined) return 0
+  const port = Number(text)
+  if (/^\d{1,5}$/.test(text) && port <= 65_535) return port
+  throw new CommandError(`--port takes a number from 0 to 65535, not "${text}".`, 2)
 }

@@ -241,10 +241,10 @@ function isCommonJs(folder: string): boolean {
 
 /** The folder is two levels further up in a build. */
 function examplesFolder(): string {
-  const found = ['../../../', '../../../../']
+  const folder = ['../../../', '../../../../']
     .map((up) => new URL(`${up}docs/examples/`, import.meta.url).pathname)
     .find((path) => existsSync(path))
-  if (!found)
+  if (!folder)
     throw new CommandError('The templates in docs/examples are missing: install the package again.')
-  return found
+  return folder
 }

@@ -105,8 +105,8 @@ async function ask(
 }
 
 async function askProvider(asking: Asking<ProviderPlugin>): Promise<Draft> {
-  const { plugin, directory, options, request: asked, through } = asking
-  const { deployment, ...request } = asked as { deployment?: Record<string, unknown> }
+  const { plugin, directory, options, request: document, through } = asking
+  const { deployment, ...request } = document as { deployment?: Record<string, unknown> }
   const host = new IsolatedHost(undefined)
   const settings = { use: plugin, options }
   let body: unknown

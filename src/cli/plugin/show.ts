@@ -61,6 +61,6 @@ function markdownTable(options: readonly DescribedOption[]): string {
 }
 
 function rowOf({ name, type, required, default: preset }: DescribedOption): string[] {
-  const given = preset === undefined ? '-' : JSON.stringify(preset)
-  return [name, type, required ? 'required' : given]
+  const presetText = preset === undefined ? '-' : JSON.stringify(preset)
+  return [name, type, required ? 'required' : presetText]
 }

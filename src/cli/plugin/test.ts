@@ -67,12 +67,12 @@ export function casesOf(file: string, named: string | undefined): string {
  * @throws CommandError for a variable that is not set
  */
 export async function liveOptions(
-  given: string | undefined,
+  path: string | undefined,
   live: boolean,
   folder: string,
 ): Promise<Readonly<Record<string, unknown>> | undefined> {
-  if (given === undefined) return undefined
-  const options = await readOptions(given)
+  if (path === undefined) return undefined
+  const options = await readOptions(path)
   if (!live) return options
   const environment = await readEnvironment(process.env, [process.cwd(), folder])
   const own = Object.entries(environment).filter(([name]) => !name.startsWith(OVERRIDE))
@@ -171,8 +171,8 @@ function unreadable(file: string): () => never {
   }
 }
 
-function readSeed(given: string): number {
-  const seed = Number(given)
-  if (/^\d{1,10}$/.test(given) && Number.isSafeInteger(seed)) return seed
-  throw new CommandError(`--seed takes a whole number, not "${given}".`, 2)
+function readSeed(text: string): number {
+  const seed = Number(text)
+  if (/^\d{1,10}$/.test(text) && Number.isSafeInteger(seed)) return seed
+  throw new CommandError(`--seed takes a whole number, not "${text}".`, 2)
 }
