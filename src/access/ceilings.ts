@@ -32,17 +32,20 @@ export function excessOf(key: Key, place: NewKeySettings = {}, usual: UsualLimit
 }
 
 /** The settings of a new key of a member, with the limits of its place that they leave out. */
-export function withPlace(given: KeyChange, { limits: most = [] }: NewKeySettings = {}): KeyChange {
-  const { rpm, concurrency, spendCap, limits, ...rest } = given
+export function withPlace(
+  change: KeyChange,
+  { limits: most = [] }: NewKeySettings = {},
+): KeyChange {
+  const { rpm, concurrency, spendCap, limits, ...rest } = change
   const simple = { rpm, concurrency, spendCap }
-  if (limits && Object.values(simple).some((one) => one != null)) return given
+  if (limits && Object.values(simple).some((one) => one != null)) return change
   const listed = changedLimits({}, simple, 0)
   const own: readonly LimitEntry[] =
     limits ?? listed.map(({ unit, window, value }) => ({ unit, window, value }))
   const names = own.map(limitName)
   const left = most.filter((limit) => !names.includes(limitName(limit)))
   const all = [...own, ...left]
-  return all.length === 0 ? given : { ...rest, limits: all }
+  return all.length === 0 ? change : { ...rest, limits: all }
 }
 
 /** @throws InvalidRequest for a key that a member would make wider than its place allows. @param before absent for a new key */

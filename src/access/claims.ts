@@ -40,10 +40,10 @@ export function matches({ claim, values }: ClaimRule, claims: Claims): boolean {
  * @throws RangeError where these are too many
  */
 export function keptClaims(
-  given: Readonly<Record<string, unknown>>,
+  claims: Readonly<Record<string, unknown>>,
   rules: readonly ClaimRule[],
 ): Claims {
-  const { iss, sub, name, email, email_verified: verified } = given
+  const { iss, sub, name, email, email_verified: verified } = claims
   const named = new Map<string, Set<string>>()
   for (const { claim, values } of rules) {
     if (['iss', 'sub', 'name', 'email'].includes(claim)) continue
@@ -52,7 +52,7 @@ export function keptClaims(
     named.set(claim, wanted)
   }
   const ruled = [...named].flatMap(([claim, wanted]) => {
-    const kept = valuesOf(given[claim]).filter((value) => wanted.has(value))
+    const kept = valuesOf(claims[claim]).filter((value) => wanted.has(value))
     return kept.length > 0 ? [[claim, kept] as const] : []
   })
   const isVerified = verified === true || verified === 'true'

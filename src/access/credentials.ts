@@ -142,13 +142,13 @@ export class Credentials {
 
   /**
    * Makes a token. The result is the only place where its secret can be read.
-   * @param taken names of the configuration's tokens
+   * @param reserved names of the configuration's tokens
    * @throws InvalidRequest for a name that is taken, or too many tokens
    */
   async createToken(
     init: Pick<StoredToken, 'name' | 'role' | 'expiresAt'>,
     by: string,
-    taken: readonly string[],
+    reserved: readonly string[],
   ): Promise<{ readonly token: StoredToken; readonly secret: string }> {
     const live = (await this.tokens()).filter((one) => !this.#isPast(one.expiresAt))
     need(
@@ -156,7 +156,7 @@ export class Credentials {
       'name',
       `that of a token to end first: there are ${MOST_TOKENS}`,
     )
-    const names = [...taken, ...live.map(({ name }) => name)]
+    const names = [...reserved, ...live.map(({ name }) => name)]
     need(!names.includes(init.name), 'name', 'new: another token is called so')
     const secret = newSecret(TOKEN_PREFIX)
     const sha256 = hashSecret(secret)
@@ -421,18 +421,18 @@ export class Credentials {
   /** The records of an index, with their hashes; ids whose record is gone leave the index. */
   async #listed<T extends object>(index: string, kind: string): Promise<(readonly [string, T])[]> {
     const hashes = await this.#records.list(index)
-    const found: (readonly [string, T])[] = []
+    const entries: (readonly [string, T])[] = []
     const gone: string[] = []
     for (let at = 0; at < hashes.length; at += BATCH) {
       const some = hashes.slice(at, at + BATCH)
       const records = await this.#records.getMany<T>(some.map((sha256) => `${kind}:${sha256}`))
       some.forEach((sha256, i) => {
-        if (records[i]) found.push([sha256, records[i]])
+        if (records[i]) entries.push([sha256, records[i]])
         else gone.push(sha256)
       })
     }
     if (gone.length > 0) await this.#records.drop(index, ...gone)
-    return found
+    return entries
   }
 }
 

@@ -98,8 +98,8 @@ export class Members {
       throw new NotFound('not_found', `There is no account ${JSON.stringify(account)}.`)
     }
     if (team !== undefined) {
-      const known = await this.#accounts.team(team)
-      need(known?.account === account, 'team', `a team of account ${account}`)
+      const stored = await this.#accounts.team(team)
+      need(stored?.account === account, 'team', `a team of account ${account}`)
     }
     const others = (await this.list({ account })).filter((one) => one.team === team)
     need(others.length < MOST_MEMBERS, 'account', `one with fewer than ${MOST_MEMBERS} members`)

@@ -88,8 +88,8 @@ export class OidcClients {
 
   #configurationOf(provider: OidcProvider): Promise<Configuration> {
     const key = JSON.stringify(provider)
-    const known = this.#discovered.get(key)
-    if (known && performance.now() - known.at < DISCOVERY_MS) return known.configuration
+    const cached = this.#discovered.get(key)
+    if (cached && performance.now() - cached.at < DISCOVERY_MS) return cached.configuration
     const configuration = this.#discover(provider)
     this.#discovered.set(key, { configuration, at: performance.now() })
     // A provider that is away is asked again by the next sign-in.

@@ -1,6 +1,6 @@
 /** The contents of calls, for keys that let them be kept. */
 import type { FragmentPiece, OutputCodec, OutputPiece } from '../guard/adapter.ts'
-import type { CallContent, SaidText } from '../observe/content/content.ts'
+import type { CallContent, OutputText } from '../observe/content/content.ts'
 import { keptOf, MOST_CHARACTERS } from '../observe/content/kept.ts'
 import type { ChainStep } from '../stream/chain.ts'
 import type { Call } from './pipeline.ts'
@@ -50,7 +50,7 @@ class AnswerText implements ChainStep {
   cut = false
   readonly #codec: OutputCodec<any>
   readonly #report: (error: unknown) => void
-  readonly #texts: (Omit<SaidText, 'text'> & { text: string })[] = []
+  readonly #texts: (Omit<OutputText, 'text'> & { text: string })[] = []
   /** The key is choice, channel and number of the whole that they are pieces of. */
   readonly #fragments = new Map<string, FragmentPiece<any>[]>()
   #left = MOST_CHARACTERS
@@ -67,7 +67,7 @@ class AnswerText implements ChainStep {
     emit(part)
   }
 
-  get texts(): readonly SaidText[] {
+  get texts(): readonly OutputText[] {
     this.#try(() => {
       for (const fragments of this.#fragments.values()) {
         for (const { size } of fragments) this.#left += size
@@ -108,7 +108,7 @@ class AnswerText implements ChainStep {
   }
 
   /** @param goesOn whether it continues the text of its channel */
-  #say(choice: number, channel: SaidText['channel'], text: string, goesOn: boolean): void {
+  #say(choice: number, channel: OutputText['channel'], text: string, goesOn: boolean): void {
     const shown = text.slice(0, Math.max(0, this.#left))
     if (shown.length < text.length) this.cut = true
     if (shown === '') return

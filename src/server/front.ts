@@ -161,8 +161,8 @@ export function checkHead(request: IncomingMessage): GatewayError | undefined {
 export function tidyUrl(target: string, basePath = ''): string {
   const authority = /^https?:\/\/[^/?]*/i.exec(target)?.[0] ?? ''
   const rest = target.slice(authority.length)
-  const given = authority && !rest.startsWith('/') ? `/${rest}` : rest
-  const url = basePath === '' ? given : withoutBase(given, basePath)
+  const originForm = authority && !rest.startsWith('/') ? `/${rest}` : rest
+  const url = basePath === '' ? originForm : withoutBase(originForm, basePath)
   const query = url.indexOf('?')
   const path = query < 0 ? url : url.slice(0, query)
   let tidy = path.replace(/\/{2,}/g, '/')
@@ -189,8 +189,8 @@ const ALIASES: ReadonlyMap<string, string> = new Map([
 /** The route that a client means whose base URL lacks `/v1`, or is that of another gateway; any other path as it is. */
 function routeOf(path: string): string {
   const own = path.startsWith('/api/v1/') ? path.slice('/api'.length) : path
-  const known = ALIASES.get(own)
-  if (known !== undefined) return known
+  const alias = ALIASES.get(own)
+  if (alias !== undefined) return alias
   return own.startsWith('/models/') ? `/v1${own}` : own
 }
 

@@ -117,9 +117,9 @@ async function finish(event: H3Event, gateway: Gateway, clients: OidcClients): P
       throw new LoginFailed('login_denied', 'the provider says access_denied')
     }
     const answer = new URL(redirectUri(config, provider) + event.url.search)
-    const given = await clients.finish(settings, answer, ticket)
-    if (side === 'member') await signInMember(event, gateway, provider, given)
-    else await signInOperator(event, gateway, provider, keptClaims(given, settings.roles))
+    const allClaims = await clients.finish(settings, answer, ticket)
+    if (side === 'member') await signInMember(event, gateway, provider, allClaims)
+    else await signInOperator(event, gateway, provider, keptClaims(allClaims, settings.roles))
     return redirect(event, ticket.to)
   } catch (error) {
     return refuse(event, gateway, { provider, side, error })
@@ -131,11 +131,11 @@ async function signInMember(
   event: H3Event,
   gateway: Gateway,
   provider: string,
-  given: Readonly<Record<string, unknown>>,
+  allClaims: Readonly<Record<string, unknown>>,
 ): Promise<void> {
   const { runtime } = gateway
   const rules = runtime.config.admin.members.join.filter((rule) => rule.provider === provider)
-  const claims = keptClaims(given, rules)
+  const claims = keptClaims(allClaims, rules)
   const { members, by } = await runtime.members.ofPerson(provider, claims, rules)
   const [member] = members
   if (!member) {

@@ -13,13 +13,13 @@ export interface CallContent {
   readonly decided: readonly DecidedRule[]
   /** JSON of the request in the gateway's own form. */
   readonly input: string
-  /** JSON of the texts that the client got, {@link SaidText}[]. */
+  /** JSON of the texts that the client got, {@link OutputText}[]. */
   readonly output: string
   /** Whether one of them was longer than is kept. */
   readonly cut: boolean
 }
 
-export interface SaidText {
+export interface OutputText {
   readonly choice: number
   /** A channel of the contract with guards, such as `content`, `reasoning`, `tool_call`. */
   readonly channel: string

@@ -99,11 +99,11 @@ async function changeAccount(request: AdminRequest): Promise<Answer> {
 /** @throws InvalidRequest for a price list that is not configured */
 function checkPriceList({ listNames }: Runtime['catalog'], wanted: string | null | undefined) {
   if (wanted == null || listNames.includes(wanted)) return
-  const known =
+  const expected =
     listNames.length > 0
       ? `one of ${listNames.join(', ')}`
       : 'null: "prices.lists" of the configuration has none'
-  const message = `Invalid 'price_list': expected ${known}, found ${JSON.stringify(wanted)}.`
+  const message = `Invalid 'price_list': expected ${expected}, found ${JSON.stringify(wanted)}.`
   throw new InvalidRequest('invalid_value', message, { param: 'price_list' })
 }
 

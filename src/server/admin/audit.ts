@@ -194,9 +194,9 @@ export async function changing<Item extends RevisionChanged['current']>(
  * @throws InvalidRequest for a header that is no revision
  */
 export function revisionOf({ event }: Pick<AdminRequest, 'event'>): number | undefined {
-  const given = event.req.headers.get('if-match')?.trim()
-  if (given === undefined || given === '*') return undefined
-  const digits = /^(?:W\/)?"(\d{1,15})"$/.exec(given)?.[1]
+  const value = event.req.headers.get('if-match')?.trim()
+  if (value === undefined || value === '*') return undefined
+  const digits = /^(?:W\/)?"(\d{1,15})"$/.exec(value)?.[1]
   if (digits !== undefined) return Number(digits)
   const message = `Invalid 'If-Match': expected the revision of the object in quotes, such as "3".`
   throw new InvalidRequest('invalid_value', message, { param: 'If-Match' })

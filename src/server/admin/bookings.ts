@@ -156,8 +156,12 @@ function refuseInDoubt({ ledger }: Runtime): void {
 }
 
 /** The reference of a booking: the client's, or one made of its `Idempotency-Key`, or a new one. */
-function referenceFor(request: AdminRequest, kind: 'credits' | 'adjust', given?: string): string {
-  return given ?? idFromKey(request, kind, request.id) ?? `${kind}:${randomUUID()}`
+function referenceFor(
+  request: AdminRequest,
+  kind: 'credits' | 'adjust',
+  reference?: string,
+): string {
+  return reference ?? idFromKey(request, kind, request.id) ?? `${kind}:${randomUUID()}`
 }
 
 type BookingRequest = Booking & { readonly kind: keyof typeof ACTIONS }

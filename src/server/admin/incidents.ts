@@ -421,9 +421,9 @@ function subjectOf(
 ): { readonly subject: Subject; readonly cause: string } {
   const [family = ''] = kind.split('.')
   const named = (of: string, id: string) => {
-    const found: { readonly name: string; readonly account?: string } | undefined =
+    const row: { readonly name: string; readonly account?: string } | undefined =
       of === 'account' ? accounts.get(id) : of === 'key' ? keys.get(id) : teams.get(id)
-    const { name = id, account } = found ?? {}
+    const { name = id, account } = row ?? {}
     return { kind: of, id, name, ...(account !== undefined && { account }) }
   }
   if (family === 'balance' || family === 'price_list')

@@ -219,8 +219,8 @@ async function dropWaiting(request: AdminRequest): Promise<Answer> {
 }
 
 async function verify(request: AdminRequest): Promise<Answer> {
-  const found = await request.runtime.ledger.verify(await filterOf(request))
-  const discrepancies = found.map(({ account, what, stored, recomputed }) => ({
+  const differences = await request.runtime.ledger.verify(await filterOf(request))
+  const discrepancies = differences.map(({ account, what, stored, recomputed }) => ({
     account_id: account,
     what,
     stored: usdJson(stored),
@@ -228,10 +228,10 @@ async function verify(request: AdminRequest): Promise<Answer> {
   }))
   if (request.query.get('chain') === 'true') return verifyChain(request)
   if (request.query.get('prices') !== 'true') {
-    return { body: { data: { ok: found.length === 0, discrepancies } } }
+    return { body: { data: { ok: differences.length === 0, discrepancies } } }
   }
   const prices = await pricesChecked(request)
-  const ok = found.length === 0 && prices.wrong.length === 0
+  const ok = differences.length === 0 && prices.wrong.length === 0
   return { body: { data: { ok, discrepancies, prices } } }
 }
 
@@ -318,14 +318,14 @@ async function showPrices({ runtime, id }: AdminRequest): Promise<Answer> {
 async function listOrphans(request: AdminRequest): Promise<Answer> {
   const limit = readLimit(request.query.get('limit'))
   const after = request.query.get('after')
-  let found = after === null
+  let isPast = after === null
   const data = []
   for await (const orphan of request.runtime.ledger.orphans(await filterOf(request))) {
-    if (found && data.length === limit) return { body: { data, next: data.at(-1)!.request_id } }
-    if (found) data.push(orphanView(orphan))
-    found ||= orphan.request === after
+    if (isPast && data.length === limit) return { body: { data, next: data.at(-1)!.request_id } }
+    if (isPast) data.push(orphanView(orphan))
+    isPast ||= orphan.request === after
   }
-  if (!found) throw notInList()
+  if (!isPast) throw notInList()
   return { body: { data, next: null } }
 }
 

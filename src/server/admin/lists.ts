@@ -215,8 +215,8 @@ export async function answerOf<Item extends Listed>(
   { name, columns, all, isListed, sums, rowsOf, most }: List<Item>,
 ): Promise<Answer | Response> {
   const isCsv = wantsCsv(query)
-  const given = query.get('limit')
-  const limit = given === null && most !== undefined ? most : readLimit(given)
+  const limitText = query.get('limit')
+  const limit = limitText === null && most !== undefined ? most : readLimit(limitText)
   const items = [...all.values()]
   const { valueOf, descending } = await orderOf(query, items, sums)
   const rank = (item: Item, place: number): Ranked<Item> => ({
@@ -334,9 +334,9 @@ async function search({ gateway, runtime, query }: AdminRequest): Promise<Answer
   const sha256 = query.get('sha256')
   if (sha256 !== null) {
     if (!/^[0-9a-f]{64}$/.test(sha256)) throw wrongQuery('sha256', '64 hexadecimal digits')
-    const known = await runtime.accounts.find(sha256)
-    const key = known ? keys.get(known.key.id) : undefined
-    return { body: { data: key ? [{ ...foundOf('key', key), start: known!.key.start }] : [] } }
+    const resolved = await runtime.accounts.find(sha256)
+    const key = resolved ? keys.get(resolved.key.id) : undefined
+    return { body: { data: key ? [{ ...foundOf('key', key), start: resolved!.key.start }] : [] } }
   }
   const wanted = query.get('q')?.trim().toLowerCase() ?? ''
   if (wanted === '' && kind === null) throw wrongQuery('q', 'part of a name or id')
@@ -357,8 +357,8 @@ async function search({ gateway, runtime, query }: AdminRequest): Promise<Answer
 }
 
 function vendorsIn(gateway: Gateway, wanted: string): Found[] {
-  const found = providerNames(gateway).filter((name) => name.toLowerCase().includes(wanted))
-  return found.slice(0, MOST).map((name) => ({ kind: 'vendor' as const, id: name, name }))
+  const matches = providerNames(gateway).filter((name) => name.toLowerCase().includes(wanted))
+  return matches.slice(0, MOST).map((name) => ({ kind: 'vendor' as const, id: name, name }))
 }
 
 /** Models that are called so, and then those of a vendor that is. */
@@ -376,8 +376,8 @@ function modelsIn(models: readonly Model[], wanted: string): Found[] {
 
 function deploymentsIn(models: readonly Model[], wanted: string): Found[] {
   const ids = new Set(models.flatMap(({ deployments }) => deployments.map(({ id }) => id)))
-  const found = [...ids].filter((id) => id.toLowerCase().includes(wanted)).slice(0, MOST)
-  return found.map((id) => ({ kind: 'deployment' as const, id, name: id }))
+  const matches = [...ids].filter((id) => id.toLowerCase().includes(wanted)).slice(0, MOST)
+  return matches.map((id) => ({ kind: 'deployment' as const, id, name: id }))
 }
 
 async function teamsIn(
@@ -399,9 +399,9 @@ async function userOf({ requests }: Runtime, name: string): Promise<Found[]> {
 }
 
 /** The keys with the beginnings of their secrets. */
-async function withStarts({ accounts }: Runtime, found: readonly Found[]): Promise<Found[]> {
-  const keys = await Promise.all(found.map(({ id }) => accounts.key(id)))
-  return found.map((one, i) => (keys[i] ? { ...one, start: keys[i].start } : one))
+async function withStarts({ accounts }: Runtime, matches: readonly Found[]): Promise<Found[]> {
+  const keys = await Promise.all(matches.map(({ id }) => accounts.key(id)))
+  return matches.map((one, i) => (keys[i] ? { ...one, start: keys[i].start } : one))
 }
 
 function foundOf(kind: 'account' | 'key', one: ListedAccount | ListedKey): Found {

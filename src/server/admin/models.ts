@@ -177,13 +177,13 @@ async function showModel({ runtime, query, id }: AdminRequest): Promise<Answer> 
 
   /** Why a fallback would be passed over, as far as no request is needed for it. */
   function skippedNow(
-    asked: Model,
+    original: Model,
     other: Model,
     when: readonly When[],
     of: ListChain | undefined,
   ): Skip | undefined {
     if (of && !mayUse(of, other.id, catalog)) return 'not_allowed'
-    if (when.every((one) => isTooSmall(other, one, asked, 0))) return 'window'
+    if (when.every((one) => isTooSmall(other, one, original, 0))) return 'window'
     return other.deployments.some((one) => routing.healthOf(one).isOpen()) ? undefined : 'out'
   }
 }

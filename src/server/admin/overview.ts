@@ -41,8 +41,8 @@ const answers = new WeakMap<Gateway, { readonly at: number; readonly answer: Pro
 
 /** The first page of a console. */
 function showOverview({ gateway }: AdminRequest): Promise<Answer> {
-  const known = answers.get(gateway)
-  if (known && performance.now() - known.at < SHARED_MS) return known.answer
+  const cached = answers.get(gateway)
+  if (cached && performance.now() - cached.at < SHARED_MS) return cached.answer
   const answer = overviewOf(gateway)
   answers.set(gateway, { at: performance.now(), answer })
   // A failure is not shared.

@@ -57,10 +57,10 @@ async function listPayments({ runtime, query }: AdminRequest): Promise<Answer> {
   }
   const limit = readLimit(query.get('limit'))
   const after = query.get('after') ?? undefined
-  const found = await runtime.payments.list({ accounts, states }, after, limit + 1)
-  if (!found) throw notInList()
-  const data = found.slice(0, limit).map(viewOf)
-  return { body: { data, next: found.length > limit ? data.at(-1)!.reference : null } }
+  const page = await runtime.payments.list({ accounts, states }, after, limit + 1)
+  if (!page) throw notInList()
+  const data = page.slice(0, limit).map(viewOf)
+  return { body: { data, next: page.length > limit ? data.at(-1)!.reference : null } }
 }
 
 async function showPayment({ runtime, id }: AdminRequest): Promise<Answer> {
@@ -74,15 +74,15 @@ async function checkPayment({ runtime, id }: AdminRequest): Promise<Answer> {
 async function assignPayment(request: AdminRequest): Promise<Answer> {
   const { runtime, id, actor } = request
   const { account_id: account, usd, note: remark } = readNew(bookPayment, await bodyOf(request))
-  const known = await runtime.payments.assign(id, {
+  const payment = await runtime.payments.assign(id, {
     account,
     by: actor.id,
     ...(usd !== undefined && { usd }),
     ...(remark !== undefined && { note: remark }),
   })
-  const after = { account_id: account, usd: known.row.usd, reference: id, note: remark }
-  if (known.isNew) await note(request, { action: 'payment.book', object: `payment:${id}`, after })
-  return { body: { data: viewOf(known) } }
+  const after = { account_id: account, usd: payment.row.usd, reference: id, note: remark }
+  if (payment.isNew) await note(request, { action: 'payment.book', object: `payment:${id}`, after })
+  return { body: { data: viewOf(payment) } }
 }
 
 function viewOf({ row, takenBack }: KnownPayment) {

@@ -52,8 +52,8 @@ async function createToken(request: AdminRequest): Promise<Answer> {
   const { runtime, actor } = request
   const { name, role, expires_at } = readNew(newToken, await bodyOf(request))
   const expiresAt = expires_at === undefined ? undefined : Date.parse(expires_at)
-  const taken = tokensOf(runtime.config).map((one) => one.name)
-  const made = await runtime.credentials.createToken({ name, role, expiresAt }, actor.id, taken)
+  const reserved = tokensOf(runtime.config).map((one) => one.name)
+  const made = await runtime.credentials.createToken({ name, role, expiresAt }, actor.id, reserved)
   const { token, secret } = made
   await note(request, {
     action: 'token.create',

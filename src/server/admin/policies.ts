@@ -54,7 +54,7 @@ import { GuardBudget, grantModelAccess } from '../../guard/host.ts'
 import { judgeModelOf } from '../../guard/plan.ts'
 import { requestId } from '../../state/ids.ts'
 import { ROUTES } from '../../gateway/routes.ts'
-import type { CallContent, SaidText } from '../../observe/content/content.ts'
+import type { CallContent, OutputText } from '../../observe/content/content.ts'
 import { restored } from '../../observe/content/kept.ts'
 import type { Channel, Side } from '../../plugin.ts'
 
@@ -81,7 +81,7 @@ async function tryPolicy(
   )
   const { policy: effective, proceed } = trial
   const texts = { ...(input !== undefined && { input }), ...(output !== undefined && { output }) }
-  const found = await testPolicy({ ...trial, texts })
+  const verdicts = await testPolicy({ ...trial, texts })
   const shown =
     output === undefined
       ? null
@@ -91,9 +91,9 @@ async function tryPolicy(
   const gaps = await coverageWarnings(runtime.guards, effective, proceed)
   const masked = input === undefined ? {} : await maskedText(runtime, trial, input)
   return {
-    verdicts: found.map((one) => view(one, texts[one.side])),
+    verdicts: verdicts.map((one) => view(one, texts[one.side])),
     blocked: [
-      ...new Set(found.filter(({ verdict }) => verdict === 'block').map(({ side }) => side)),
+      ...new Set(verdicts.filter(({ verdict }) => verdict === 'block').map(({ side }) => side)),
     ],
     refusal: refusalOf(effective),
     shown,
@@ -275,23 +275,23 @@ const MAX_MS = 20_000
 /** Compares recorded decisions of guards with those under another policy. @throws InvalidRequest, Unavailable */
 async function replayPolicy(request: AdminRequest): Promise<Answer> {
   const { runtime } = request
-  const { policy: given, ask, ...which } = readNew(replay, await bodyOf(request))
-  const policy = readPolicy(given)
+  const { policy: document, ask, ...which } = readNew(replay, await bodyOf(request))
+  const policy = readPolicy(document)
   requireJudge(runtime, policy)
   const contents = await runtime.contents.list(which)
   const trial = trialOf(runtime, incomingOf(request), policy, ask)
   const rehearsal = await rehearse(trial)
-  const found = new Findings(policy.guard?.mode === 'monitor' ? 'monitor' : 'block')
+  const findings = new Findings(policy.guard?.mode === 'monitor' ? 'monitor' : 'block')
   const until = performance.now() + MAX_MS
   for (const content of contents) {
     if (performance.now() > until) break
     trial.proceed()
     const texts = textsOf(content, knownRefusals(trial.policy))
-    if (texts) found.add(content, await judged(rehearsal, texts))
-    else found.unreadable++
+    if (texts) findings.add(content, await judged(rehearsal, texts))
+    else findings.unreadable++
   }
   const cost = ask ? { cost_usd: usdJson(trial.spent) } : {}
-  const data: Replayed = { contents: contents.length, ...found.view, ...cost }
+  const data: Replayed = { contents: contents.length, ...findings.view, ...cost }
   return { body: { data } }
 }
 
@@ -308,8 +308,8 @@ function textsOf(
   const adapter = ROUTES.find(({ path }) => path === endpoint)?.endpoint?.guard
   if (!adapter) return undefined
   try {
-    const said = JSON.parse(output) as readonly (SaidText & { readonly channel: Channel })[]
-    return { input: adapter.inputTexts(restored(input), refusals), output: said }
+    const texts = JSON.parse(output) as readonly (OutputText & { readonly channel: Channel })[]
+    return { input: adapter.inputTexts(restored(input), refusals), output: texts }
   } catch {
     return undefined
   }

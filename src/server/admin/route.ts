@@ -118,8 +118,8 @@ export function read<Shape extends v.GenericSchema>(
   const [issue] = result.issues
   // The values come from the request, so only secrets by name are hidden, and members that may contain one by mistake.
   const source = { path: [], value: body, secrets: MAY_BE_SECRET }
-  const [found] = toConfigIssues([issue!], source, schema)
-  const { path, message } = found!
+  const [configIssue] = toConfigIssues([issue!], source, schema)
+  const { path, message } = configIssue!
   const where = path === '' ? 'Invalid body' : `Invalid '${path}'`
   throw new InvalidRequest(codeOf(issue!), `${where}: ${message}.`.replace('?.', '?'), {
     param: path || null,

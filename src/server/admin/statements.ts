@@ -104,8 +104,8 @@ export async function issuedTo({ records }: Runtime, account: string): Promise<S
 
 /** @throws NotFound */
 export async function issuedStatement({ records }: Runtime, number: string): Promise<Statement> {
-  const known = /^[\w-]{1,40}$/.test(number) && (await records.get<Stored>(keyOf(number)))
-  return known ? shown(known) : missing('statement', number)
+  const stored = /^[\w-]{1,40}$/.test(number) && (await records.get<Stored>(keyOf(number)))
+  return stored ? shown(stored) : missing('statement', number)
 }
 
 async function showIssued({ runtime, id, query }: AdminRequest): Promise<Answer | Response> {
@@ -118,10 +118,10 @@ async function issue(request: AdminRequest): Promise<Answer> {
   const { runtime } = request
   const { account_id, month } = readNew(newStatement, await bodyOf(request))
   const account = await accountOf(runtime, account_id)
-  const known = await issuedFor(runtime.records, account.id, month)
-  if (known) {
-    await finish(runtime.records, known)
-    return { body: { data: withAmounts(shown(known)) } }
+  const existing = await issuedFor(runtime.records, account.id, month)
+  if (existing) {
+    await finish(runtime.records, existing)
+    return { body: { data: withAmounts(shown(existing)) } }
   }
   await checkOrder(runtime, account, month)
   const { statement, isLevel } = await contentOf(runtime, account, month)
@@ -167,8 +167,8 @@ async function checkOrder(runtime: Runtime, account: Account, month: string): Pr
 async function voidOne(request: AdminRequest): Promise<Answer> {
   const { records } = request.runtime
   const { reason } = readNew(voiding, await bodyOf(request))
-  const known = await issuedStatement(request.runtime, request.id)
-  const { account_id, month, number } = known
+  const statement = await issuedStatement(request.runtime, request.id)
+  const { account_id, month, number } = statement
   if (await issuedFor(records, account_id, nextMonth(month))) {
     const message = `Only the newest statement of an account can be voided: ${nextMonth(month)} is issued.`
     throw new NotPossible(message, 'not_newest')

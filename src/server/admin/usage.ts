@@ -33,11 +33,11 @@ const MOST_POINTS = 10_000
 
 /** Answers a question. @throws InvalidRequest, NotFound without an index, Unavailable */
 async function showUsage({ runtime, query, actor }: AdminRequest): Promise<Answer | Response> {
-  const asked = readUsageQuery(query, ALL_GROUPS, Date.now())
-  if (asked.metric === 'margin_usd') requireRight(actor, 'money')
+  const parsed = readUsageQuery(query, ALL_GROUPS, Date.now())
+  if (parsed.metric === 'margin_usd') requireRight(actor, 'money')
   const withMargin = actor.rights.has('money')
-  const accounts = await scopeOf(runtime, asked)
-  const { query: request, zone } = inZones(asked, query, await zonesOf(runtime, accounts))
+  const accounts = await scopeOf(runtime, parsed)
+  const { query: request, zone } = inZones(parsed, query, await zonesOf(runtime, accounts))
   const { result, ...proof } = await indexOf(runtime).ask('usage', { accounts, queries: [request] })
   const answer = { ...proof, result: result[0]! }
   if (!wantsCsv(query)) {

@@ -103,18 +103,16 @@ async function listOffers(request: AdminRequest): Promise<Answer> {
   const served = runtime.catalog.at().all()
   const vendor = (await vendorName(subject)) ?? subject.name
   const data = (models ?? []).map((offer): OfferAnswer => {
-    const found = listed[`${vendor}/${offer.id}`]
+    const row = listed[`${vendor}/${offer.id}`]
     return {
       id: `${subject.name}/${offer.id}`,
       model: offer.id,
-      name: offer.name ?? found?.name ?? null,
-      modality: offer.modality ?? found?.modality ?? null,
-      context_length: offer.contextLength ?? found?.context_length ?? null,
-      pricing: found?.pricing ?? null,
-      price_source: found
-        ? { from: found.source ?? null, checked_at: found.checked_at ?? null }
-        : null,
-      capabilities: offer.capabilities ?? found?.capabilities ?? null,
+      name: offer.name ?? row?.name ?? null,
+      modality: offer.modality ?? row?.modality ?? null,
+      context_length: offer.contextLength ?? row?.context_length ?? null,
+      pricing: row?.pricing ?? null,
+      price_source: row ? { from: row.source ?? null, checked_at: row.checked_at ?? null } : null,
+      capabilities: offer.capabilities ?? row?.capabilities ?? null,
       served_as: served
         .filter(({ deployments }) =>
           deployments.some((one) => one.provider === subject.name && one.model === offer.id),
@@ -208,7 +206,7 @@ async function testModel(request: AdminRequest): Promise<Answer> {
       ok: true,
       message: null,
       first_part_ms: Math.round(performance.now() - beganAt),
-      deployment: made.asked,
+      deployment: made.deployment,
       usage: made.lines.map(({ usage }) => usage),
       cost_usd: formatPico(costOf(made)),
       class: null,
@@ -221,7 +219,7 @@ async function testModel(request: AdminRequest): Promise<Answer> {
 interface Smallest {
   readonly lines: readonly UsageLine[]
   /** The deployment that was asked. */
-  readonly asked: string
+  readonly deployment: string
 }
 
 const costOf = ({ lines }: Smallest): Pico =>
@@ -245,7 +243,7 @@ function remember(
     endpoint: '/admin/models/:id/test',
     origin: 'test',
     model,
-    deployment: made?.asked ?? deployments[0]!.id,
+    deployment: made?.deployment ?? deployments[0]!.id,
     status: made ? 200 : 502,
     outcome: made ? 'completed' : 'failed',
     times: { total_ms },
@@ -277,7 +275,7 @@ async function smallestCall(
         book: (line) => void lines.push(line),
       },
     )
-    return { lines, asked: first!.id }
+    return { lines, deployment: first!.id }
   }
   const provider = runtime.providers.get(first!.provider)!
   const common = {
@@ -294,7 +292,7 @@ async function smallestCall(
     moderation: () => provider.moderate!({ ...common, input: { input: ['hello'] } }),
   }
   const { usage = { promptTokens: 1, estimated: true } } = await asks[model.modality]!()
-  return { lines: [{ source: 'model', usage, prices: model.prices }], asked: first!.id }
+  return { lines: [{ source: 'model', usage, prices: model.prices }], deployment: first!.id }
 }
 
 // What is tested, and how
@@ -333,8 +331,8 @@ async function draftOver(
   const isMoved = hasMoved(value, opened, fields)
   let own: Readonly<Record<string, unknown>> = value.options
   for (const option of sealedNames(stored)) {
-    const given = (options as Readonly<Record<string, unknown>>)[option]
-    if (typeof given === 'string') continue
+    const value = (options as Readonly<Record<string, unknown>>)[option]
+    if (typeof value === 'string') continue
     const kept = (opened.options as Readonly<Record<string, unknown>>)[option]
     own = withOption(own, option, isMoved ? undefined : kept)
   }
@@ -409,9 +407,9 @@ async function trial(
   const limit = new AbortController()
   try {
     const late = () => new Error(`there was no answer within ${LIMIT_MS / 1000} seconds`)
-    const found = await inTime(test(limit.signal, beganAt), LIMIT_MS, late)
+    const result = await inTime(test(limit.signal, beganAt), LIMIT_MS, late)
     return {
-      body: { data: { ms: Math.round(performance.now() - beganAt), cause: null, ...found } },
+      body: { data: { ms: Math.round(performance.now() - beganAt), cause: null, ...result } },
     }
   } catch (error) {
     return {

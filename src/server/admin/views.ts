@@ -13,8 +13,8 @@ export async function lastUsed(
   keys: UsageQuestions['lastUsed']['ask'],
 ): Promise<ReadonlyMap<string, number> | undefined> {
   try {
-    const found = await usage?.ask('lastUsed', keys)
-    return found && new Map(found.map(({ key, at }) => [key, at]))
+    const uses = await usage?.ask('lastUsed', keys)
+    return uses && new Map(uses.map(({ key, at }) => [key, at]))
   } catch (error) {
     // Keys are shown also while their usage cannot be read.
     if (error instanceof Unavailable) return undefined

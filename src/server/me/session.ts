@@ -110,9 +110,9 @@ async function holderOf(
     return member && !member.disabled ? { member } : undefined
   }
   if (!('key' in subject)) return undefined
-  const known = await accounts.reload(subject.key)
-  if (!known) return undefined
-  const { key, account } = known
+  const resolved = await accounts.reload(subject.key)
+  if (!resolved) return undefined
+  const { key, account } = resolved
   const isOver = key.expiresAt !== undefined && key.expiresAt <= Date.now()
   if (key.disabled || key.archivedAt !== undefined || account.disabled || isOver) return undefined
   const { id, team, name, createdAt, revision } = key

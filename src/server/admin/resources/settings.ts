@@ -15,7 +15,7 @@ interface Setting {
   /** Its value in records, where that differs. */
   readonly record?: v.GenericSchema
   /** Makes the value of records. */
-  readonly keep?: (given: never) => unknown
+  readonly keep?: (value: never) => unknown
   /** Makes the value of answers. */
   readonly show?: (stored: never) => unknown
   /** Value in answers where it is not set, if not null. */
@@ -121,10 +121,10 @@ export function seedOf<All extends Settings>(settings: All) {
 
 export function changeOf<All extends Settings>(
   settings: All,
-  given: GivenSettings<All>,
+  values: GivenSettings<All>,
 ): ChangedSettings<All> {
   const entries = Object.entries(settings).map(([name, { stored, keep }]) => {
-    const value = given[name] as never
+    const value = values[name] as never
     return [stored, keep && value != null ? keep(value) : value]
   })
   return Object.fromEntries(entries) as ChangedSettings<All>
@@ -192,7 +192,7 @@ export const flag = v.boolean('true or false')
 export const name = v.string('a text of 1 to 200 characters')
 export const momentText = v.pipe(
   v.union([v.string(), v.date()], MOMENT),
-  v.transform((given) => (given instanceof Date ? given.toISOString() : given)),
+  v.transform((value) => (value instanceof Date ? value.toISOString() : value)),
   v.check(isMoment, MOMENT),
 )
 
