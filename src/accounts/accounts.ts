@@ -55,7 +55,7 @@ const UNKNOWN_TTL_MS = 2000
 class KnownKeys {
   readonly #init: KnownKeysInit
   /** It is null for a hash without a key. */
-  readonly #cache: LRUCache<string, { readonly known: ResolvedKey | null }>
+  readonly #cache: LRUCache<string, { readonly resolved: ResolvedKey | null }>
   readonly #loads = new Map<string, Promise<ResolvedKey | null>>()
 
   constructor(init: KnownKeysInit) {
@@ -76,12 +76,12 @@ class KnownKeys {
    * @returns null if there is no such key, undefined if the cache does not know and {@link find} has to be called
    */
   peek(sha256: string): ResolvedKey | null | undefined {
-    return this.#cache.get(sha256)?.known
+    return this.#cache.get(sha256)?.resolved
   }
 
   /** The last answer about a secret, however old; undefined where there was none. */
   remembered(sha256: string): ResolvedKey | null | undefined {
-    return this.#cache.get(sha256, { allowStale: true })?.known
+    return this.#cache.get(sha256, { allowStale: true })?.resolved
   }
 
   /** The key of a secret, from the cache or the records. Concurrent look-ups of one secret share one load. */
@@ -101,12 +101,12 @@ class KnownKeys {
    * read the outdated record.
    */
   async reload(sha256: string): Promise<ResolvedKey | null> {
-    const known = await this.load(sha256)
-    if (known) await this.#init.announce(known)
+    const resolved = await this.load(sha256)
+    if (resolved) await this.#init.announce(resolved)
     // An entry lives for its time and the millisecond after; one with a time of 0 would live for ever.
-    const ttl = known ? Math.min(TTL_MS, this.#lifeMs(known.key, sha256) - 1) : UNKNOWN_TTL_MS
-    if (ttl > 0) this.#cache.set(sha256, { known }, { ttl })
-    return known
+    const ttl = resolved ? Math.min(TTL_MS, this.#lifeMs(resolved.key, sha256) - 1) : UNKNOWN_TTL_MS
+    if (ttl > 0) this.#cache.set(sha256, { resolved }, { ttl })
+    return resolved
   }
 
   forget(sha256: string): void {
@@ -170,7 +170,7 @@ export class Accounts {
   readonly #ledger: Ledger
   readonly #defaults: () => { readonly limits: Limits }
   readonly #now: () => number
-  readonly #known: KnownKeys
+  readonly #keyCache: KnownKeys
   #lastWrite: Promise<unknown> = Promise.resolve()
   readonly directory: Directory
 
@@ -180,7 +180,7 @@ export class Accounts {
     this.#ledger = ledger
     this.#defaults = defaults
     this.#now = now
-    this.#known = new KnownKeys({
+    this.#keyCache = new KnownKeys({
       records,
       account: (id) => this.account(id),
       key: (id) => this.key(id),
@@ -191,20 +191,20 @@ export class Accounts {
   }
 
   peek(sha256: string): ResolvedKey | null | undefined {
-    return this.#known.peek(sha256)
+    return this.#keyCache.peek(sha256)
   }
 
   find(sha256: string): ResolvedKey | null | Promise<ResolvedKey | null> {
-    return this.#known.find(sha256)
+    return this.#keyCache.find(sha256)
   }
 
   /** The last answer about a secret, however old; undefined where there was none. */
   remembered(sha256: string): ResolvedKey | null | undefined {
-    return this.#known.remembered(sha256)
+    return this.#keyCache.remembered(sha256)
   }
 
   reload(sha256: string): Promise<ResolvedKey | null> {
-    return this.#known.reload(sha256)
+    return this.#keyCache.reload(sha256)
   }
 
   /** A key with its account by id, from the records; the ledger has their limits then. */
@@ -213,9 +213,9 @@ export class Accounts {
     const account = key && (await this.account(key.account))
     if (!account) return null
     const team = key.team === undefined ? undefined : await this.team(key.team)
-    const known = { key, account, ...(team && { team }) }
-    await this.#announceBoth(known)
-    return known
+    const resolved = { key, account, ...(team && { team }) }
+    await this.#announceBoth(resolved)
+    return resolved
   }
 
   /**
@@ -332,24 +332,24 @@ export class Accounts {
    */
   createKey(
     account: string,
-    given: NewKey,
+    settings: NewKey,
     by?: string,
     permits?: (key: Key) => Promise<void>,
   ): Promise<{ key: Key; secret: string; fromDefaults: readonly string[] }> {
     return this.#write(async () => {
       const owner = await this.account(account)
       if (!owner) throw missing('account', account)
-      await this.#checkTeam(account, given.team)
-      const team = given.team == null ? undefined : await this.team(given.team)
+      await this.#checkTeam(account, settings.team)
+      const team = settings.team == null ? undefined : await this.team(settings.team)
       const { newKeys } = team ?? owner
-      const [init, fromDefaults] = withDefaults(given, newKeys, this.#now())
+      const [init, fromDefaults] = withDefaults(settings, newKeys, this.#now())
       checkKeyChange(init)
       need(owner.archivedAt === undefined, 'account', 'one that is not archived')
       const id = init.id ?? randomId('key_')
       checkId(id)
       need(!(await this.key(id)), 'id', `new; key ${id} exists already`)
       const { secret, sha256, start } = secretOf(init)
-      const other = await this.#known.load(sha256)
+      const other = await this.#keyCache.load(sha256)
       need(!other, init.sha256 ? 'sha256' : 'secret', 'new; another key has the same secret')
       const createdAt = this.#now()
       const changed = by === undefined ? {} : { changed: { at: createdAt, by } }
@@ -372,7 +372,7 @@ export class Accounts {
       ])
       const created = await this.#records.create(`key:${id}`, key)
       need(created, 'id', `new; key ${id} exists already`)
-      this.#known.forget(sha256)
+      this.#keyCache.forget(sha256)
       await this.#announce(key)
       await this.directory.noteKey(key)
       return { key, secret, fromDefaults }
@@ -448,11 +448,11 @@ export class Accounts {
   /** Gives a key the secret that a configuration has for it. The previous one ends now. @throws as {@link Accounts.rotateKey} */
   replaceSecret(
     id: string,
-    given: { readonly secret?: string | undefined; readonly sha256?: string | undefined },
+    replacement: { readonly secret?: string | undefined; readonly sha256?: string | undefined },
     condition?: Condition<Key>,
   ): Promise<Key> {
     return this.#write(async () => {
-      const { sha256, start } = secretOf(given)
+      const { sha256, start } = secretOf(replacement)
       await this.#records.put(`hash:${sha256}`, await this.#placeOf(id))
       const replace = (key: Key) => ({ ...refuseArchived(key), sha256, start, previous: undefined })
       return this.#changeKey(id, replace, condition)
@@ -568,21 +568,21 @@ export class Accounts {
   /** @throws InvalidRequest for a team that is not one of the account */
   async #checkTeam(account: string, team: string | null | undefined): Promise<void> {
     if (team == null) return
-    const found = await this.team(team)
-    need(found?.account === account, 'team_id', `a team of account ${account}`)
-    need(found?.archivedAt === undefined, 'team_id', 'a team that is not archived')
+    const stored = await this.team(team)
+    need(stored?.account === account, 'team_id', `a team of account ${account}`)
+    need(stored?.archivedAt === undefined, 'team_id', 'a team that is not archived')
   }
 
   refresh(): void {
-    this.#known.clear()
+    this.#keyCache.clear()
   }
 
   /** @throws NotFound, RevisionChanged, and what `edit` throws */
   async #changeKey(id: string, edit: (key: Key) => Key, condition?: Condition<Key>): Promise<Key> {
     const [before, next] = await this.#replace('key', id, () => this.key(id), edit, condition)
     for (const { sha256, previous } of [before, next]) {
-      this.#known.forget(sha256)
-      if (previous) this.#known.forget(previous.sha256)
+      this.#keyCache.forget(sha256)
+      if (previous) this.#keyCache.forget(previous.sha256)
     }
     await this.#announce(next)
     await this.directory.noteKey(next)
@@ -718,24 +718,24 @@ function isId(id: string): boolean {
  * @returns the names of those that were copied, too
  */
 function withDefaults(
-  given: NewKey,
+  own: NewKey,
   newKeys: NewKeySettings | undefined,
   now: number,
 ): readonly [init: NewKey, copied: readonly string[]] {
-  if (!newKeys) return [given, []]
+  if (!newKeys) return [own, []]
   const { expires_in, ...settings } = newKeys
   const ends = expires_in !== undefined && { expires_at: now + expires_in * 1000 }
-  const isLimited = [given.rpm, given.concurrency, given.spendCap, given.limits].some(
+  const isLimited = [own.rpm, own.concurrency, own.spendCap, own.limits].some(
     (one) => one !== undefined,
   )
   const left = Object.entries({ ...settings, ...ends }).filter(([name]) => {
     const { stored } = KEY_SETTINGS[name as keyof typeof KEY_SETTINGS]
-    return name === 'limits' ? !isLimited : given[stored] === undefined
+    return name === 'limits' ? !isLimited : own[stored] === undefined
   })
   const copied = left.map(
     ([name, value]) => [KEY_SETTINGS[name as keyof typeof KEY_SETTINGS].stored, value] as const,
   )
-  return [{ ...given, ...Object.fromEntries(copied) }, left.map(([name]) => name)]
+  return [{ ...own, ...Object.fromEntries(copied) }, left.map(([name]) => name)]
 }
 
 function newSalt(): string {

@@ -57,9 +57,9 @@ export function changedLimits(
   if (limits) checkValues(limits)
   const list = limits === undefined ? withForm(former, change) : (limits ?? []).map(named)
   checkNames(list)
-  const known = new Map(former.map((one) => [one.name, one]))
+  const formerByName = new Map(former.map((one) => [one.name, one]))
   return list.map((entry) => {
-    const { raised, since = now } = known.get(entry.name) ?? {}
+    const { raised, since = now } = formerByName.get(entry.name) ?? {}
     const isHigher = raised && isAbove(entry, raised.value)
     return {
       ...entry,
@@ -469,7 +469,7 @@ function countedStatus(
   const value = isRaised ? limit.raised!.value : limit.value
   const left = value - used - held
   const shown = (amount: bigint) => shownValue(unit, amount)
-  const told = (amount: bigint) => (unit === 'usd' ? formatPico(amount) : Number(amount))
+  const amountOf = (amount: bigint) => (unit === 'usd' ? formatPico(amount) : Number(amount))
   const { startsAt, resetsAt } = limitBounds({ window, current }, zone)
   const since = record.limits?.find(({ name }) => name === limit.id)?.since
   const iso = (at: number | undefined) => (at === undefined ? null : new Date(at).toISOString())
@@ -478,7 +478,7 @@ function countedStatus(
     unit,
     window: window ?? null,
     ...(limit.models && { models: limit.models }),
-    value: told(value),
+    value: amountOf(value),
     source: of,
     used: shown(used),
     held: shown(held),
@@ -486,7 +486,7 @@ function countedStatus(
     starts_at: iso(startsAt),
     resets_at: iso(resetsAt),
     ...(since !== undefined && since > (startsAt ?? 0) && { since: iso(since)! }),
-    ...(isRaised && { raised: { from: told(limit.value), until: iso(limit.raised!.until)! } }),
+    ...(isRaised && { raised: { from: amountOf(limit.value), until: iso(limit.raised!.until)! } }),
     ...(reset > 0n && { reset: shown(reset) }),
   }
 }

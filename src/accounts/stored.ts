@@ -129,17 +129,17 @@ function checkChange(settings: Settings, change: Named): void {
 function changed<Stored extends Account | Key | Team>(
   settings: Settings,
   former: Stored,
-  given: Named & LimitsChange,
+  change: Named & LimitsChange,
 ): Stored {
-  checkChange(settings, given)
-  const { name = former.name, disabled = former.disabled } = given
+  checkChange(settings, change)
+  const { name = former.name, disabled = former.disabled } = change
   const valueIn = (of: object, stored: string) => (of as Readonly<Record<string, unknown>>)[stored]
   const kept = Object.values(settings).filter(({ stored }) => !Object.hasOwn(isSimple, stored))
   const entries = kept.map(({ stored }) => {
-    const value = valueIn(given, stored)
+    const value = valueIn(change, stored)
     return [stored, value === undefined ? valueIn(former, stored) : (value ?? undefined)]
   })
-  const list = changedLimits(former, given, Date.now())
+  const list = changedLimits(former, change, Date.now())
   const limits = list.length > 0 ? list : undefined
   return { ...former, name, disabled, ...Object.fromEntries(entries), limits }
 }

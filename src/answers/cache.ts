@@ -95,8 +95,8 @@ export class AnswerCache {
   /** @param salt the salt of the account; a new one makes all its answers unreadable */
   async keysOf(records: Records, account: string, salt = ''): Promise<AccountKeys> {
     const id = `${account}\0${salt}`
-    const known = this.#keys.get(id)
-    if (known) return known
+    const cached = this.#keys.get(id)
+    if (cached) return cached
     const secret = await this.#secretOf(records)
     const derived = (info: string) => Buffer.from(hkdfSync('sha256', secret, id, info, 32))
     const keys = { seal: derived('answers'), name: derived('answers:names') }

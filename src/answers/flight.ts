@@ -14,12 +14,12 @@ export interface StoredAnswer {
   readonly parts: unknown
 }
 
-/** What a waiting call is told: the answer, or that it is the first one now. */
-type Told = (answer: StoredAnswer | undefined) => void
+/** Called for a waiting call with the answer, or without one when it is the first call now. */
+type Listener = (answer: StoredAnswer | undefined) => void
 
 /** The calls of one name: one that asks, and those that wait. */
 export class Flight {
-  #waiting: Told[] = []
+  #waiting: Listener[] = []
   #answer: StoredAnswer | undefined
   readonly #over: () => void
 
@@ -29,21 +29,21 @@ export class Flight {
   }
 
   /** Waits for the call that asks. @returns ends the waiting */
-  wait(told: Told): () => void {
-    if (this.#answer) told(this.#answer)
-    else this.#waiting.push(told)
+  wait(listener: Listener): () => void {
+    if (this.#answer) listener(this.#answer)
+    else this.#waiting.push(listener)
     return () => {
-      this.#waiting = this.#waiting.filter((one) => one !== told)
+      this.#waiting = this.#waiting.filter((one) => one !== listener)
     }
   }
 
   /** The call that asks has an answer. @param stored resolves when the storage has it; until then others get it here */
   end(answer: StoredAnswer, stored: Promise<void>): void {
-    const told = this.#waiting
+    const waiting = this.#waiting
     this.#waiting = []
     this.#answer = answer
     void stored.then(this.#over)
-    for (const tell of told) tell(answer)
+    for (const listener of waiting) listener(answer)
   }
 
   /** The call that asks has no answer: one of the others asks. */

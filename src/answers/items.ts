@@ -80,11 +80,11 @@ export class ItemMemory {
   /** The items that are known, by their ids. */
   async recall({ key, secret }: Owner, ids: readonly string[]): Promise<Map<string, object>> {
     const seal = sealKey(secret, key, 'items')
-    const found = new Map<string, object>()
+    const items = new Map<string, object>()
     const read = async (id: string) => {
       const name = nameOf(key, id)
       const value = this.#writing.get(name)?.item ?? (await this.#storage.get(name, seal))
-      if (value) found.set(id, value instanceof Buffer ? JSON.parse(value.toString()) : value)
+      if (value) items.set(id, value instanceof Buffer ? JSON.parse(value.toString()) : value)
     }
     try {
       for (let at = 0; at < ids.length; at += READ_AT_ONCE) {
@@ -98,7 +98,7 @@ export class ItemMemory {
     } catch (error) {
       this.#warn(`items of answers could not be read: ${String(error)}`)
     }
-    return found
+    return items
   }
 
   /** Waits for what is being written. */

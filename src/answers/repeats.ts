@@ -93,11 +93,11 @@ export class Repeats {
       ({ is: 'first', held: { claim: held, since: performance.now() } }) as const
     for (let look = 0; look < LOOKS; look++) {
       if (await records.create(keyOf(name), claim, life)) return first(claim)
-      const found = await records.get<Claim>(keyOf(name))
-      if (!found) continue
-      const answer = await this.#look(one, found, keepSeconds)
+      const existing = await records.get<Claim>(keyOf(name))
+      if (!existing) continue
+      const answer = await this.#look(one, existing, keepSeconds)
       if (answer) return answer
-      const { revision } = found
+      const { revision } = existing
       const next = { ...claim, revision: revision + 1 }
       if (await records.replace(keyOf(name), next, revision, life)) {
         this.#unreleased.delete(name)
@@ -108,13 +108,13 @@ export class Repeats {
   }
 
   /** @returns undefined for a claim that may be taken over */
-  async #look(one: Repeatable, found: Claim, keepSeconds: number): Promise<Found | undefined> {
+  async #look(one: Repeatable, existing: Claim, keepSeconds: number): Promise<Found | undefined> {
     const { ledger, gateway, runs } = this.#options
-    const { request } = found
-    if (found.print !== one.print) return { is: 'other', request }
-    const isOwn = found.gateway === gateway
+    const { request } = existing
+    if (existing.print !== one.print) return { is: 'other', request }
+    const isOwn = existing.gateway === gateway
     // This is asked first: what that gateway had to book may be booked just now.
-    const hasEnded = !isOwn && (await ledger.isBooked(found.gateway))
+    const hasEnded = !isOwn && (await ledger.isBooked(existing.gateway))
     const cost = await ledger.receipt(one.account, request)
     if (cost !== undefined) {
       const answer = await this.#read(one, request)
@@ -122,8 +122,8 @@ export class Repeats {
     }
     if (isOwn) return this.#unreleased.has(one.name) ? undefined : { is: 'running', request }
     if (hasEnded) return undefined
-    if (await runs(found.gateway)) return { is: 'running', request }
-    const isOld = Date.now() - found.at > (keepSeconds * 1000) / 2
+    if (await runs(existing.gateway)) return { is: 'running', request }
+    const isOld = Date.now() - existing.at > (keepSeconds * 1000) / 2
     return isOld ? undefined : { is: 'lost', request }
   }
 

@@ -134,9 +134,9 @@ function matches(id: string, pattern: string): boolean {
     return false
   let at = first.length
   for (const part of parts.slice(1, -1)) {
-    const found = id.indexOf(part, at)
-    if (found < 0 || found + part.length > id.length - last.length) return false
-    at = found + part.length
+    const index = id.indexOf(part, at)
+    if (index < 0 || index + part.length > id.length - last.length) return false
+    at = index + part.length
   }
   return true
 }

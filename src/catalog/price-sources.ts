@@ -62,10 +62,10 @@ export async function readList(
   sources: ReadonlyMap<string, PriceSource>,
   route: EgressRoute,
 ): Promise<ReadList> {
-  const known = sources.get(from)
+  const source = sources.get(from)
   checkForm(format, sources)
-  const text = known ? await fetched(known.url, route) : await textOf(from, sources, route)
-  return parseList(from, text, known, format, sources)
+  const text = source ? await fetched(source.url, route) : await textOf(from, sources, route)
+  return parseList(from, text, source, format, sources)
 }
 
 /** @throws ImportRefused for the name of a form that there is not */
@@ -82,20 +82,20 @@ function checkForm(format: string | undefined, sources: ReadonlyMap<string, Pric
 /**
  * Reads the text of a list.
  * @param from what it is called
- * @param known the source that it is from, where that is known
+ * @param source the source that it is from, where that is known
  * @throws ImportRefused if it has no known form
  */
 export function parseList(
   from: string,
   text: string,
-  known: PriceSource | undefined,
+  source: PriceSource | undefined,
   format: string | undefined,
   sources: ReadonlyMap<string, PriceSource>,
 ): ReadList {
   const forms = new Map([...sources, [OWN_FORM.name, OWN_FORM] as const])
   const file = parsed(text, from)
   const chosen =
-    known ??
+    source ??
     (format === undefined
       ? [...forms.values()].find((one) => one.matches(file))
       : forms.get(format))
@@ -107,7 +107,7 @@ export function parseList(
   const value = chosen === OWN_FORM ? validated(text, from) : file
   const read = modelsOf(chosen, value)
   if (read.rows === 0) throw new ImportRefused(`${from} has no models in the form ${name}.`)
-  const { url, licence } = known ?? {}
+  const { url, licence } = source ?? {}
   return {
     name,
     ...(url !== undefined && { url }),

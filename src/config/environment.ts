@@ -80,13 +80,13 @@ function override(root: unknown, schema: GenericSchema, { variable, text, resolv
   const place = (value: unknown, schemas: GenericSchema[], names: readonly string[]): unknown => {
     const [name, ...rest] = names
     if (name === undefined) return typed(text, schemas, typeof value !== 'string')
-    const known = [
+    const memberNames = [
       ...new Set([...members(schemas), ...Object.keys(isContainer(value) ? value : {})]),
     ]
-    const key = known.find((member) => plain(member) === plain(name))
+    const key = memberNames.find((member) => plain(member) === plain(name))
     if (key === undefined || (value !== undefined && !isContainer(value))) {
       const prefix = variable.split('__').slice(0, path.length + 1)
-      const variables = known.map((member) => [...prefix, member.toUpperCase()].join('__'))
+      const variables = memberNames.map((member) => [...prefix, member.toUpperCase()].join('__'))
       const near = didYouMean([...prefix, name].join('__'), variables)
       resolved.issues.push({ path: variable, message: `does not name a setting; ${near}` })
       return value
@@ -149,13 +149,13 @@ function fill(text: string, keys: readonly string[], context: Substitution): unk
       resolved.issues.push({ path, message })
       return ''
     }
-    const found = environment[name]
+    const value = environment[name]
     // As in a shell, a default also replaces an empty variable.
-    if (found !== undefined && (found !== '' || fallback === undefined)) {
+    if (value !== undefined && (value !== '' || fallback === undefined)) {
       const before = resolved.references.get(path)
       resolved.references.set(path, before === undefined ? name : `${before}, ${name}`)
       resolved.secrets.add(path)
-      return found
+      return value
     }
     if (fallback !== undefined) return fallback
     resolved.issues.push({ path, message: `environment variable ${name} is not set` })

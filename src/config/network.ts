@@ -248,11 +248,11 @@ function decoded(text: string): string {
 
 /** All members `tls` of a configuration, with their paths. */
 function tlsOf(settings: Sections): [string, Tls][] {
-  const found = instancesOf(settings).flatMap(([path, { egress: own }]): [string, Tls][] =>
+  const all = instancesOf(settings).flatMap(([path, { egress: own }]): [string, Tls][] =>
     own?.tls ? [[`${path}egress.tls`, own.tls]] : [],
   )
   const { tls } = settings.server
-  return tls ? [...found, ['server.tls', { ca: [], ...tls }]] : found
+  return tls ? [...all, ['server.tls', { ca: [], ...tls }]] : all
 }
 
 /** Everything that has a member `egress`, with the start of its path. */

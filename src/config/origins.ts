@@ -79,9 +79,9 @@ export class Origins {
     const whole = place.slice(0, wholeOf(path))
     const layer = layers.find(({ value }) => has(value, whole))
     if (layer) return reaches(layer.value, place) ? layer.origin : DEFAULT
-    const known = entry?.listed
+    const listedEntry = entry?.listed
     const name = member === 'price_source' ? 'source' : member
-    return (known && has(known, [name]) && listed.get(known)) || DEFAULT
+    return (listedEntry && has(listedEntry, [name]) && listed.get(listedEntry)) || DEFAULT
   }
 }
 

@@ -28,7 +28,7 @@ export function settingsOf({
   secrets,
   origins,
 }: Pick<LoadedConfig, 'config' | 'secrets' | 'origins'>): Setting[] {
-  const found: Setting[] = []
+  const all: Setting[] = []
   // A text that is a secret elsewhere, such as a key in an address, is one wherever it stands.
   const source = { path: [], value: config, secrets }
   const hidden = secretsIn(source).filter((text) => text.length >= LEAST_CHARACTERS)
@@ -37,7 +37,7 @@ export function settingsOf({
       ? hidden.reduce((text, secret) => text.replaceAll(secret, '[secret]'), value)
       : value
   const add = (path: readonly string[], value: unknown, isSecret: boolean) =>
-    void found.push({ path: [...path], value, isSecret, origin: origins.of(path) })
+    void all.push({ path: [...path], value, isSecret, origin: origins.of(path) })
   const walk = (path: string[], value: unknown, schemas: readonly GenericSchema[]) => {
     if (value === undefined) return
     const name = path.at(-1) ?? ''
@@ -56,7 +56,7 @@ export function settingsOf({
     for (const key of missing) add([...path, key], NOT_SET, true)
   }
   walk([], config, [configSchema])
-  return found
+  return all
 }
 
 const NOT_SET = 'not set'

@@ -52,9 +52,9 @@ export async function validate(
   const source = { value, secrets }
   const result = v.safeParse(configSchema, value)
   if (!result.success) {
-    const known = new Set(issues.map(({ path }) => path))
-    const found = toConfigIssues(result.issues, { path: [], ...source }, configSchema)
-    issues.push(...found.filter(({ path }) => !known.has(path)))
+    const reported = new Set(issues.map(({ path }) => path))
+    const schemaIssues = toConfigIssues(result.issues, { path: [], ...source }, configSchema)
+    issues.push(...schemaIssues.filter(({ path }) => !reported.has(path)))
   }
   const valid: Record<string, WildcardEntry> = {}
   for (const [id, entry] of Object.entries(wildcards)) {
@@ -125,7 +125,7 @@ function withWildcards(
     }
     return [[id, model ? { ...entry, listed: model } : entry]]
   })
-  const taken = (id: string) => Object.hasOwn(config.models, id)
+  const isTaken = (id: string) => Object.hasOwn(config.models, id)
   const priced = Object.fromEntries(
     Object.entries(wildcards).map(([id, wildcard]) => {
       const unlisted = unlistedPricing(id, wildcard, listed, markupOf(config, id, wildcard))
@@ -135,7 +135,7 @@ function withWildcards(
   const added = Object.entries(priced)
     .filter(([, { enabled }]) => enabled)
     .flatMap(([id, wildcard]) => {
-      const models = expandWildcard(id, wildcard, listed, taken, markupOf(config, id, wildcard))
+      const models = expandWildcard(id, wildcard, listed, isTaken, markupOf(config, id, wildcard))
       if (models.length === 0 && !wildcard.unlisted && !wildcard.discover)
         unpriced.push({ id, needs: [] })
       return models

@@ -26,12 +26,12 @@ function withVendor(name: string, entry: unknown, env: Environment, label: strin
   const { options = {} } = entry
   if (!vendor || !isRaw(options)) return entry
   try {
-    const given = vendorOptions(vendor, env)
+    const fromEnvironment = vendorOptions(vendor, env)
     const isSet = vendor.variables.some((variable) => env[variable])
     // The same plugin reaches the models at a cloud, with its login and at its address.
     if (CLOUD in options) return entry
-    if (!isSet && INSTEAD_OF_KEY.some((one) => one in options)) delete given.apiKey
-    return { ...entry, use: pluginOf(vendor), options: { ...given, ...options } }
+    if (!isSet && INSTEAD_OF_KEY.some((one) => one in options)) delete fromEnvironment.apiKey
+    return { ...entry, use: pluginOf(vendor), options: { ...fromEnvironment, ...options } }
   } catch (error) {
     const { message } = error as Error
     throw new ConfigError(label, [{ path: `providers.${name}.options.baseURL`, message }])

@@ -122,8 +122,8 @@ async function fingerprint({ folders, certificates }: LoadedConfig): Promise<str
     }),
   )
   const stamps = [...names.flat(), ...certificates].map(async (path) => {
-    const found = await stat(path, { bigint: true }).catch(() => undefined)
-    return found ? `${path}:${found.ino}:${found.mtimeNs}:${found.size}` : path
+    const stats = await stat(path, { bigint: true }).catch(() => undefined)
+    return stats ? `${path}:${stats.ino}:${stats.mtimeNs}:${stats.size}` : path
   })
   return (await Promise.all(stamps)).join('\n')
 }

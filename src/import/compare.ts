@@ -72,11 +72,12 @@ export function compare(
   const changed: PriceMove[] = []
   const held: HeldMove[] = []
   let same = 0
-  const found = new Map<string, SourcedModel>()
+  const sourced = new Map<string, SourcedModel>()
   for (const { read } of sources) {
-    for (const [id, model] of read.models) if (isWanted(id) && !found.has(id)) found.set(id, model)
+    for (const [id, model] of read.models)
+      if (isWanted(id) && !sourced.has(id)) sourced.set(id, model)
   }
-  for (const [id, model] of found) {
+  for (const [id, model] of sourced) {
     const old = Object.hasOwn(present.all, id) ? present.all[id] : undefined
     const result = compareModel(old, model, accepted)
     held.push(...result.held)
@@ -88,10 +89,10 @@ export function compare(
     const checked_at = old && result.held.length > 0 ? old.checked_at : now
     models[id] = { ...kept(old), ...model.entry, pricing: mutable(result.prices), checked_at }
   }
-  dropTakenAliases(models, found)
+  dropTakenAliases(models, sourced)
   const names = new Set(sources.map(({ name }) => name))
   for (const [id, { source }] of Object.entries(present.own)) {
-    if (found.has(id) || !names.has(source) || !isWanted(id)) continue
+    if (sourced.has(id) || !names.has(source) || !isWanted(id)) continue
     if (accepted.has(id)) {
       delete models[id]
       removed.push(id)
@@ -114,11 +115,11 @@ export function compare(
 /** Removes aliases that a source now gives to another model of the same vendor, such as the name of the latest one. */
 function dropTakenAliases(
   models: PriceList['models'],
-  found: ReadonlyMap<string, SourcedModel>,
+  sourced: ReadonlyMap<string, SourcedModel>,
 ): void {
   const keyOf = (id: string, alias: string) => `${id.slice(0, id.indexOf('/'))}/${alias}`
   const owners = new Map(
-    [...found].flatMap(([id, { entry }]) =>
+    [...sourced].flatMap(([id, { entry }]) =>
       (entry.aliases ?? []).map((alias) => [keyOf(id, alias), id] as const),
     ),
   )
@@ -144,9 +145,9 @@ export function ownDifferences(
   listed: PriceList['models'],
 ): PriceMove[] {
   return entries.flatMap(({ id, pricing, price_of }) => {
-    const known = listedFor(id, { price_of }, listed)
-    if (!known) return []
-    const [theirs, own] = [pricesByName(known.pricing), pricesByName(pricing)]
+    const listedModel = listedFor(id, { price_of }, listed)
+    if (!listedModel) return []
+    const [theirs, own] = [pricesByName(listedModel.pricing), pricesByName(pricing)]
     return [...new Set([...theirs.keys(), ...own.keys()])].flatMap((price) => {
       const [from, to] = [theirs.get(price), own.get(price)]
       if (from === to) return []
@@ -218,13 +219,13 @@ function compareModel(
   return { prices, changed, held }
 }
 
-/** Why a change is held back; undefined for one that is taken over. @param known whether the model was there before */
+/** Why a change is held back; undefined for one that is taken over. @param isListed whether the model was there before */
 function suspicion(
   name: string,
   from: bigint | undefined,
   to: bigint | undefined,
   doubts: ReadonlyMap<string, string>,
-  known: boolean,
+  isListed: boolean,
 ): string | undefined {
   const doubt = doubts.get(name)
   if (doubt !== undefined) return doubt
@@ -235,7 +236,7 @@ function suspicion(
   ) {
     return 'above 0.001 USD a token: probably a price per million'
   }
-  if (from === undefined) return known && to === 0n ? 'to 0' : undefined
+  if (from === undefined) return isListed && to === 0n ? 'to 0' : undefined
   if (from === 0n || to === 0n) return from === 0n ? 'from 0' : 'to 0'
   return to >= 10n * from || from >= 10n * to ? 'ten times as much or as little' : undefined
 }
@@ -260,24 +261,24 @@ function disagreementsOf(
   isWanted: Choice['isWanted'],
 ): Disagreement[] {
   const first = new Map<string, { readonly source: string; readonly model: SourcedModel }>()
-  const found: Disagreement[] = []
+  const disagreements: Disagreement[] = []
   for (const { name: other, read } of sources) {
     for (const [id, model] of read.models) {
       if (!isWanted(id)) continue
-      const known = first.get(id)
-      if (!known) {
+      const earlier = first.get(id)
+      if (!earlier) {
         first.set(id, { source: other, model })
         continue
       }
-      for (const [name, from] of known.model.prices) {
+      for (const [name, from] of earlier.model.prices) {
         const to = model.prices.get(name)
         if (to === undefined || !differs(from, to)) continue
         const shown = { from: shownPrice(from), to: shownPrice(to), move: moveOf(from, to) }
-        found.push({ model: id, price: name, ...shown, source: known.source, other })
+        disagreements.push({ model: id, price: name, ...shown, source: earlier.source, other })
       }
     }
   }
-  return found
+  return disagreements
 }
 
 function differs(one: bigint, other: bigint): boolean {

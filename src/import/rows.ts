@@ -66,8 +66,8 @@ export function modelsOf(source: Pick<PriceSource, 'name' | 'read'>, file: unkno
       count(skipped, 'without a price that they need')
       continue
     }
-    const known = models.get(row.id)
-    models.set(row.id, known ? merged(known, model) : model)
+    const existing = models.get(row.id)
+    models.set(row.id, existing ? merged(existing, model) : model)
   }
   return { models, rows, skipped, unmapped }
 }
@@ -142,10 +142,10 @@ function toModel(source: string, row: PriceRow): SourcedModel {
   const add = (
     own: Readonly<Record<string, PriceText>>,
     suffix: string,
-    known: readonly string[],
+    names: readonly string[],
   ) => {
     for (const [name, text] of Object.entries(own)) {
-      if (!known.includes(name)) continue
+      if (!names.includes(name)) continue
       const read = readPrice(text)
       const price = 'price' in read ? read.price : 'proposal' in read ? read.proposal : undefined
       if (price !== undefined && price <= HIGHEST_PRICE) prices.set(name + suffix, price)

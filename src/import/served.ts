@@ -18,10 +18,10 @@ export function unservedReason(
     const isPriced = model.pricing || Object.keys(listed).some((one) => one.startsWith(prefix))
     return isPriced ? undefined : 'no price'
   }
-  const known = listedFor(id, model, listed)
-  const pricing = model.pricing ?? known?.pricing
+  const listedModel = listedFor(id, model, listed)
+  const pricing = model.pricing ?? listedModel?.pricing
   if (pricing === undefined) return 'no price'
-  const modality = (model.modality ?? known?.modality) as Modality | undefined
+  const modality = (model.modality ?? listedModel?.modality) as Modality | undefined
   return missingPrices({ modality, pricing }).length > 0 ? 'no price' : undefined
 }
 

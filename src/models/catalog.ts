@@ -399,7 +399,7 @@ function costAt(deployment: Deployment, now: number): Deployment {
 
 function toModel(id: string, entry: ModelEntry): Model {
   const { name, description, created, context_length, max_output_tokens } = entry
-  const { listed: known, wildcard, deprecated_on, defaults, fallbacks } = entry
+  const { listed: listedModel, wildcard, deprecated_on, defaults, fallbacks } = entry
   // What the vendor is paid is the same object where nothing is added to it, so that it is not computed a second time.
   const compiled = new Map<Pricing, Prices>()
   const pricesOf = (pricing: Pricing) => {
@@ -424,7 +424,7 @@ function toModel(id: string, entry: ModelEntry): Model {
     ...(created > 0 && { created }),
     capabilities: entry.capabilities && new Set(entry.capabilities),
     priceSource: entry.price_source ?? { from: 'own' },
-    ...(known && { listed: known }),
+    ...(listedModel && { listed: listedModel }),
     ...(entry.markups && { markups: entry.markups }),
     ...(wildcard !== undefined && { wildcard }),
     ...(deprecated_on !== undefined && { deprecatedOn: deprecated_on }),

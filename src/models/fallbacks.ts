@@ -27,9 +27,9 @@ export function fallbacksOf(
 ): readonly FallbackModel[] {
   const listed = model.fallbacks ?? shared ?? []
   return listed.flatMap(({ model: name, when }) => {
-    const found = catalog.find(nameFor(name, model.id))
-    const fits = found && found.id !== model.id && found.modality === model.modality
-    return fits ? [{ model: found, when }] : []
+    const other = catalog.find(nameFor(name, model.id))
+    const fits = other && other.id !== model.id && other.modality === model.modality
+    return fits ? [{ model: other, when }] : []
   })
 }
 
@@ -40,11 +40,11 @@ export function fallbacksOf(
 export function isTooSmall(
   { contextLength }: Model,
   when: When,
-  asked: Model,
+  original: Model,
   promptTokens: number,
 ): boolean {
   if (contextLength !== undefined && contextLength < promptTokens) return true
-  return when === 'context' && (contextLength ?? 0) <= (asked.contextLength ?? 0)
+  return when === 'context' && (contextLength ?? 0) <= (original.contextLength ?? 0)
 }
 
 /** What is wrong with a list: the place in it, and the message. @param model whose list it is; absent for a list of several */
@@ -79,12 +79,12 @@ function issueOf(name: string, catalog: Catalog, model: Model | undefined): stri
   const shown = JSON.stringify(name)
   if (name.endsWith('/*')) {
     const prefix = name.slice(0, -1)
-    const known = catalog.all().some(({ id }) => id.startsWith(prefix))
+    const isServed = catalog.all().some(({ id }) => id.startsWith(prefix))
     const covered = catalog.find(`${prefix}any`) !== undefined
-    return known || covered ? undefined : `expected models below ${shown}, found none`
+    return isServed || covered ? undefined : `expected models below ${shown}, found none`
   }
-  const found = catalog.find(name)
-  if (!found) {
+  const other = catalog.find(name)
+  if (!other) {
     const several = catalog.candidates(name)
     if (several.length > 0) {
       return `expected one model, but ${shown} may mean ${several.join(' or ')}`
@@ -94,11 +94,11 @@ function issueOf(name: string, catalog: Catalog, model: Model | undefined): stri
     return `expected the name of a model that is served, found ${shown}${hint}`
   }
   if (!model) return undefined
-  if (found.id === model.id) return `expected another model, but ${shown} is ${model.id} itself`
-  if (found.modality === model.modality) return undefined
-  return `expected a model of the kind ${model.modality}, but ${found.id} is of the kind ${found.modality}`
+  if (other.id === model.id) return `expected another model, but ${shown} is ${model.id} itself`
+  if (other.modality === model.modality) return undefined
+  return `expected a model of the kind ${model.modality}, but ${other.id} is of the kind ${other.modality}`
 }
 
-function nameFor(name: string, asked: string): string {
-  return name.endsWith('/*') ? name.slice(0, -1) + asked.slice(asked.indexOf('/') + 1) : name
+function nameFor(name: string, id: string): string {
+  return name.endsWith('/*') ? name.slice(0, -1) + id.slice(id.indexOf('/') + 1) : name
 }

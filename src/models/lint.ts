@@ -102,10 +102,10 @@ function priceWarnings(model: Model): Found[] {
 
 /** What is wrong with later prices, but for what is wrong now already. */
 function changeWarnings(model: Model, change: Model['priceChanges'][number]): Found[] {
-  const known = new Set(priceWarnings(model).map(([, message]) => message))
+  const present = new Set(priceWarnings(model).map(([, message]) => message))
   const from = new Date(change.from).toISOString()
   return priceWarnings({ ...model, prices: change.prices })
-    .filter(([, message]) => !known.has(message))
+    .filter(([, message]) => !present.has(message))
     .map(([code, message]): Found => [code, `from ${from}: ${message}`])
 }
 
@@ -126,8 +126,8 @@ function fine(list: Prices): Found[] {
 }
 
 function zero({ freeTier, prices, priceSource }: Model): Found[] {
-  const known = PRICE_NAMES.filter((name) => prices[name] !== undefined)
-  if (known.every((name) => prices[name] === 0n)) {
+  const priced = PRICE_NAMES.filter((name) => prices[name] !== undefined)
+  if (priced.every((name) => prices[name] === 0n)) {
     // A person has accepted what a list has for nothing.
     if (freeTier || priceSource.from !== OWN) return []
     return [['price-zero', 'all prices are 0, and the model is not on the free tier']]
@@ -169,18 +169,21 @@ function tierOrder(tier: Prices, base: Prices): Found[] {
 }
 
 function modal({ capabilities, prices, modality }: Model): Found[] {
-  const found: Found[] = []
+  const findings: Found[] = []
   if (modality === 'chat' && capabilities?.has('AUDIO_INPUT') && prices.audio === undefined) {
-    found.push(['modal-price', 'takes sound, and "audio" has no price: it costs as much as text'])
+    findings.push([
+      'modal-price',
+      'takes sound, and "audio" has no price: it costs as much as text',
+    ])
   }
   const byToken = prices.image === undefined && prices.image_token === undefined
   if (modality === 'image' && capabilities?.has('REFERENCES') && byToken) {
-    found.push([
+    findings.push([
       'modal-price',
       'takes images, and "image_token" has no price: they cost as much as text',
     ])
   }
-  return found
+  return findings
 }
 
 /** Prices of an entry's own beside those of the price list. */

@@ -169,8 +169,8 @@ export class Names {
     const [own] = this.#spelledAs(name)
     if (own !== undefined) return own
     const rest = withoutVendor(name)
-    const found = [...(this.#bare.get(rest) ?? []), ...(this.#last.get(rest) ?? [])]
-    return this.#ranked(found)[0] ?? this.#spelledAs(rest)[0]
+    const candidates = [...(this.#bare.get(rest) ?? []), ...(this.#last.get(rest) ?? [])]
+    return this.#ranked(candidates)[0] ?? this.#spelledAs(rest)[0]
   }
 
   /** The id itself, an alias, or a name without its vendor. */
@@ -178,9 +178,9 @@ export class Names {
     if (this.#byId.has(name)) return [name]
     const alias = this.#aliases.get(name)
     if (alias !== undefined) return [alias]
-    const found = this.#rules.bare && (this.#bare.get(name) ?? this.#last.get(name))
-    if (!found) return undefined
-    const ids = this.#ranked(found)
+    const candidates = this.#rules.bare && (this.#bare.get(name) ?? this.#last.get(name))
+    if (!candidates) return undefined
+    const ids = this.#ranked(candidates)
     const own = ids.some((id) => this.#isWritten(id) || isMakers(id))
     if (own || name.length > MAX_NAME) return ids
     // A maker's own model is preferred to a relay's spelling of it.
@@ -191,8 +191,8 @@ export class Names {
   /** The ids of the same name in another spelling, one of each vendor. */
   #spelledAs(name: string): readonly string[] {
     this.#spelled ??= this.#spellings()
-    const found = this.#spelled.get(spelling(name)) ?? []
-    const vendors = Map.groupBy(new Set(found), vendorOf)
+    const candidates = this.#spelled.get(spelling(name)) ?? []
+    const vendors = Map.groupBy(new Set(candidates), vendorOf)
     return this.#ranked([...vendors.values()].map((ids) => this.#newest(ids)))
   }
 
@@ -226,9 +226,9 @@ export class Names {
   }
 
   #spellings(): ReadonlyMap<string, readonly string[]> {
-    const found = new Map<string, string[]>()
-    for (const [name, id] of this.#all(this.#rules.bare)) add(found, spelling(name), id)
-    return found
+    const spellings = new Map<string, string[]>()
+    for (const [name, id] of this.#all(this.#rules.bare)) add(spellings, spelling(name), id)
+    return spellings
   }
 
   #grouped() {
@@ -239,8 +239,8 @@ export class Names {
         lower.slice(0, 2),
         ...(name === id ? [lower.slice(0, lower.indexOf('/') + 1)] : []),
       ])) {
-        const known = groups.get(group)
-        if (known) known.push([name, id])
+        const entries = groups.get(group)
+        if (entries) entries.push([name, id])
         else groups.set(group, [[name, id]])
       }
     }
@@ -261,21 +261,21 @@ export class Names {
 export function clashes(models: readonly Named[]): Clash[] {
   const ids = new Set(models.map(({ id }) => id))
   const owners = new Map<string, string>()
-  const found: Clash[] = []
+  const all: Clash[] = []
   for (const { id, aliases } of models) {
     for (const [index, alias] of aliases.entries()) {
       const owner = owners.get(alias)
       const shown = JSON.stringify(alias)
-      const taken =
+      const conflict =
         (alias === RESERVED && 'is the name of an address of the API') ||
         (ids.has(alias) && 'is the id of a model') ||
         (owner !== undefined && `is an alias of ${owner} as well`)
-      if (taken)
-        found.push({ id, index, message: `expected a name of its own, but ${shown} ${taken}` })
+      if (conflict)
+        all.push({ id, index, message: `expected a name of its own, but ${shown} ${conflict}` })
       else owners.set(alias, id)
     }
   }
-  return found
+  return all
 }
 
 /** A model id without its vendor. */
@@ -325,7 +325,7 @@ function dateOf(id: string): string {
 }
 
 function add(map: Map<string, string[]>, name: string, id: string): void {
-  const known = map.get(name)
-  if (!known) map.set(name, [id])
-  else if (!known.includes(id)) known.push(id)
+  const ids = map.get(name)
+  if (!ids) map.set(name, [id])
+  else if (!ids.includes(id)) ids.push(id)
 }

@@ -47,8 +47,8 @@ function offerProblem(offered: unknown): string | undefined {
       return `expected "${name}" of ${id} to be a positive integer`
   }
   const { capabilities = [] } = members
-  const known: readonly unknown[] = CAPABILITIES
-  if (!Array.isArray(capabilities) || !capabilities.every((one) => known.includes(one)))
+  const names: readonly unknown[] = CAPABILITIES
+  if (!Array.isArray(capabilities) || !capabilities.every((one) => names.includes(one)))
     return `expected "capabilities" of ${id} to be a list of words such as "TOOLS"`
   return undefined
 }
@@ -71,20 +71,20 @@ export function withOffers<Own extends Entries>(
   wildcards: Readonly<Record<string, WildcardEntry>>,
   offersOf: (provider: string) => Offers | undefined,
 ): Own {
-  const found = Object.entries(wildcards).flatMap(([id, wildcard]) => {
+  const entries = Object.entries(wildcards).flatMap(([id, wildcard]) => {
     const offers =
       wildcard.enabled && wildcard.discover ? offersOf(providerOf(id, wildcard)) : undefined
     return offers ? [[id, { wildcard, offers }] as const] : []
   })
-  if (found.length === 0) return models
-  const byId = new Map(found)
+  if (entries.length === 0) return models
+  const byId = new Map(entries)
   const kept = Object.entries(models).filter(([id, { wildcard }]) => {
     const answered = wildcard === undefined ? undefined : byId.get(wildcard)
     return (
       !answered || answered.offers.models.some((one) => plain(one.id) === plain(withoutVendor(id)))
     )
   })
-  const added = found.flatMap(([id, { wildcard, offers }]) =>
+  const added = entries.flatMap(([id, { wildcard, offers }]) =>
     offers.isLocal ? offers.models.map((one) => localEntry(id, wildcard, one)) : [],
   )
   return { ...Object.fromEntries(added), ...Object.fromEntries(kept) } as Own

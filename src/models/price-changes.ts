@@ -15,9 +15,9 @@ type Priced = Pick<Model, 'id' | 'prices'>
 
 /** The changes of all models that are in both catalogs. */
 export function priceChanges(before: readonly Priced[], after: readonly Priced[]): PriceChange[] {
-  const known = new Map(before.map(({ id, prices }) => [id, pricesOf(prices)]))
+  const byId = new Map(before.map(({ id, prices }) => [id, pricesOf(prices)]))
   return after.flatMap(({ id, prices }) => {
-    const old = known.get(id)
+    const old = byId.get(id)
     if (!old) return []
     const now = pricesOf(prices)
     const names = new Set([...old.keys(), ...now.keys()])

@@ -104,8 +104,8 @@ export function mergePriceLists(...lists: readonly PriceList[]): PriceList['mode
   const merged: PriceList['models'] = {}
   for (const { models } of lists) {
     for (const [id, model] of Object.entries(models)) {
-      const known = Object.hasOwn(merged, id) ? merged[id] : undefined
-      if (!known || isLater(model, known)) merged[id] = model
+      const existing = Object.hasOwn(merged, id) ? merged[id] : undefined
+      if (!existing || isLater(model, existing)) merged[id] = model
     }
   }
   return merged

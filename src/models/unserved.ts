@@ -58,28 +58,28 @@ export class Unserved {
   /**
    * A name was asked for.
    * @param now ms since epoch
-   * @param meant the id that the client is told, if one is near
-   * @returns the line for the log; undefined where it was told lately
+   * @param meant a near id, which the client is told
+   * @returns the line for the log; undefined where one was written lately
    */
   note(
-    asked: string,
+    id: string,
     reason: UnservedReason,
     account: string,
     now: number,
     meant?: string,
   ): string | undefined {
-    const name = shown(asked)
-    const known = this.#names.get(name)
-    const accounts = [account, ...(known?.accounts ?? []).filter((one) => one !== account)]
+    const name = shown(id)
+    const existing = this.#names.get(name)
+    const accounts = [account, ...(existing?.accounts ?? []).filter((one) => one !== account)]
     const row = {
       name,
       reason,
-      asked: (known?.asked ?? 0) + 1,
+      asked: (existing?.asked ?? 0) + 1,
       accounts: accounts.slice(0, MAX_ACCOUNTS),
-      firstAt: known?.firstAt ?? now,
+      firstAt: existing?.firstAt ?? now,
       lastAt: now,
       remedy: remedyFor(name, reason, meant),
-      toldAt: known?.toldAt ?? -Infinity,
+      toldAt: existing?.toldAt ?? -Infinity,
     }
     const isDue = now - row.toldAt >= HOUR_MS && this.#mayTell(now)
     if (isDue) row.toldAt = now

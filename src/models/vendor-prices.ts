@@ -50,16 +50,16 @@ function vendorPricesOf(
   const by = firstFactor(own, factorOf(provider))
   const other = cost && 'price_of' in cost ? cost.price_of : undefined
   const ids = [other, `${provider}/${model}`, entry.price_of, id]
-  const known = ids.find((one) => one !== undefined && Object.hasOwn(listed, one))
+  const listedId = ids.find((one) => one !== undefined && Object.hasOwn(listed, one))
   const isReported =
     (cost && 'reported' in cost) || (entry.pricing as Pricing).vendor_usd !== undefined
   const reported = isReported ? REPORTED : {}
-  if (known === undefined) {
+  if (listedId === undefined) {
     // A factor of 0 needs no list: models on a server of the operator's own cost nothing more.
     if (isZero(by)) return { pricing: timesFactor(entry.pricing, by), changes: [] }
     return isReported ? { pricing: reported, changes: [] } : undefined
   }
-  const { pricing, price_changes: changes = [] } = listed[known]!
+  const { pricing, price_changes: changes = [] } = listed[listedId]!
   const priced = (list: Pricing) => {
     const paid = timesFactor(list, by)
     return isReported ? { ...paid, ...reported } : paid

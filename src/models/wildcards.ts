@@ -81,19 +81,19 @@ export function wildcardIssues(
 
 /**
  * The models that a wildcard adds: those of its vendor in the price list that have the prices they need.
- * @param taken ids with an entry of their own
+ * @param isTaken whether an id has an entry of its own
  * @param by the factor of their prices
  */
 export function expandWildcard(
   id: string,
   wildcard: WildcardEntry,
   listed: Readonly<Record<string, ListedModel>>,
-  taken: (id: string) => boolean,
+  isTaken: (id: string) => boolean,
   by: Factor,
 ): [id: string, entry: ModelEntry][] {
   const prefix = id.slice(0, -1)
   return Object.entries(listed).flatMap(([one, model]): [string, ModelEntry][] => {
-    if (!one.startsWith(prefix) || taken(one)) return []
+    if (!one.startsWith(prefix) || isTaken(one)) return []
     const { modality = wildcard.modality } = model
     if (modality !== undefined && !isModality(modality)) return []
     const entry = {
@@ -114,14 +114,14 @@ export function expandWildcard(
 export function coveredBy(
   id: string,
   wildcard: PricedWildcard,
-  asked: string,
+  modelId: string,
 ): ModelEntry | undefined {
   const prefix = id.slice(0, -1)
-  if (!asked.startsWith(prefix)) return undefined
-  const rest = asked.slice(prefix.length)
+  if (!modelId.startsWith(prefix)) return undefined
+  const rest = modelId.slice(prefix.length)
   if (!NAME.test(rest) || rest.includes('..')) return undefined
   const pricing = wildcard.pricing as ModelEntry['pricing']
-  const deployments = deploymentsOf(wildcard, asked).map((deployment) => {
+  const deployments = deploymentsOf(wildcard, modelId).map((deployment) => {
     const vendor = unlistedVendorPrices(deployment, pricing)
     return vendor ? { ...deployment, vendor } : deployment
   })

@@ -166,25 +166,25 @@ export class HoldEstimator {
     const name = nameOf(subject)
     const stored = this.#learned.get(name)
     const isFirst = stored === undefined
-    const known = stored ?? { ...PRIOR }
-    if (isFirst) this.#learned.set(name, known)
+    const learned = stored ?? { ...PRIOR }
+    if (isFirst) this.#learned.set(name, learned)
     const { usage, prices } = line
     const estimated = held(scaled(estimate.expected, 1), prices, 'guard')
     const paid = held(scaled(usage, 1), prices, 'guard')
     if (estimated > 0n) {
-      const ratio = known.ratio + (Number(paid) / Number(estimated) - known.ratio) * WEIGHT
-      known.ratio = Math.min(HIGHEST_RATIO, Math.max(LOWEST_RATIO, ratio))
+      const ratio = learned.ratio + (Number(paid) / Number(estimated) - learned.ratio) * WEIGHT
+      learned.ratio = Math.min(HIGHEST_RATIO, Math.max(LOWEST_RATIO, ratio))
     }
     if (!estimate.output) return
     const tokens = usage.completionTokens ?? 0
     const each = tokens / estimate.output.choices
     if (isFirst) {
-      known.mean = each
-      known.deviation = each / 2
+      learned.mean = each
+      learned.deviation = each / 2
     } else {
-      const difference = each - known.mean
-      known.mean += difference * (difference > 0 ? WEIGHT_OF_LONGER : WEIGHT)
-      known.deviation += (Math.abs(difference) - known.deviation) * WEIGHT
+      const difference = each - learned.mean
+      learned.mean += difference * (difference > 0 ? WEIGHT_OF_LONGER : WEIGHT)
+      learned.deviation += (Math.abs(difference) - learned.deviation) * WEIGHT
     }
   }
 

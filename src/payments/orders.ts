@@ -164,9 +164,9 @@ interface Taken {
 function takenBack({ paid, reversals }: PaymentFacts, usd: string): readonly Taken[] {
   return Object.entries(reversals).flatMap(([id, { kind, amount, currency, done, undone }]) => {
     if (!paid || !done || currency !== paid.currency) return []
-    const taken = shareOf(usd, amount, paid.amount)
+    const share = shareOf(usd, amount, paid.amount)
     const cash = { amount, currency }
-    return taken === 0n ? [] : [{ id, kind, amount: taken, cash, undone: undone === true }]
+    return share === 0n ? [] : [{ id, kind, amount: share, cash, undone: undone === true }]
   })
 }
 
@@ -287,14 +287,14 @@ export class PaymentOrders {
     })
     if (!page) {
       // No customer has its page: it cannot be paid.
-      await this.#change(reference, (known) => ({ ...known, state: 'lapsed' }))
+      await this.#change(reference, (stored) => ({ ...stored, state: 'lapsed' }))
       await this.#options.records.drop(OPEN, reference)
       throw new Unavailable(
         'service_unavailable',
         'The payment provider does not answer as expected. Nothing was ordered. Try again later.',
       )
     }
-    await this.#change(reference, (known) => ({ ...known, checkout: page.id }))
+    await this.#change(reference, (stored) => ({ ...stored, checkout: page.id }))
     return { order, url: page.url }
   }
 
@@ -387,8 +387,8 @@ export class PaymentOrders {
       if (row.checkout !== undefined) {
         await records.add(BOOKED, turnOf(reference, bookedAt + DAY_MS))
       }
-      await this.#change(reference, (known) =>
-        known.state === 'booked' ? undefined : { ...known, state: 'booked', bookedAt },
+      await this.#change(reference, (stored) =>
+        stored.state === 'booked' ? undefined : { ...stored, state: 'booked', bookedAt },
       )
       await this.#warnOfArchived(account, reference)
     }
@@ -414,8 +414,8 @@ export class PaymentOrders {
     if (row?.payment !== payment || row.reference === payment) row = undefined
     row ??= await this.#withoutOrder(payment, facts)
     const { reference } = row
-    await records.update<PaymentFacts>(factsKey(payment), (known) =>
-      known && known.row === undefined ? { ...known, row: reference } : undefined,
+    await records.update<PaymentFacts>(factsKey(payment), (stored) =>
+      stored && stored.row === undefined ? { ...stored, row: reference } : undefined,
     )
     return row
   }
@@ -508,7 +508,7 @@ export class PaymentOrders {
     { account, usd, note, by }: Omit<CreditOrder, 'usd'> & { usd?: string; note?: string },
   ): Promise<KnownPayment & { readonly isNew: boolean }> {
     const { records } = this.#options
-    const row = await this.#known(reference)
+    const row = await this.#existing(reference)
     if (row.state !== 'unmatched') {
       throw new NotPossible(`The payment ${reference} is ${row.state}: there is nothing to book.`)
     }
@@ -519,18 +519,18 @@ export class PaymentOrders {
       throw new InvalidRequest('invalid_value', message, { param: 'usd' })
     }
     const text = formatPico(amount)
-    const assigned = await this.#change(reference, (known) =>
-      known.account === undefined
-        ? { ...known, account, usd: text, by, decidedBy: by, ...(note !== undefined && { note }) }
+    const assigned = await this.#change(reference, (stored) =>
+      stored.account === undefined
+        ? { ...stored, account, usd: text, by, decidedBy: by, ...(note !== undefined && { note }) }
         : undefined,
     )
-    const known = assigned ?? (await this.#known(reference))
-    if (known.account !== account || known.usd !== text) {
-      const message = `The payment ${reference} was booked to ${known.account} with ${known.usd} USD.`
+    const payment = assigned ?? (await this.#existing(reference))
+    if (payment.account !== account || payment.usd !== text) {
+      const message = `The payment ${reference} was booked to ${payment.account} with ${payment.usd} USD.`
       throw new NotPossible(message)
     }
     await records.add(ofAccount(account), reference)
-    await this.#settle(known.payment!)
+    await this.#settle(payment.payment!)
     return { ...(await this.payment(reference)), isNew: assigned !== undefined }
   }
 
@@ -544,7 +544,7 @@ export class PaymentOrders {
 
   /** Asks the provider what became of an order. @throws NotFound, NotPossible, Unavailable */
   async check(reference: string): Promise<KnownPayment> {
-    const row = await this.#known(reference)
+    const row = await this.#existing(reference)
     const { name } = this.#provider()
     if (row.checkout === undefined || row.provider !== name) {
       throw new NotPossible(`There is no page of ${name} for ${reference}.`)
@@ -566,7 +566,7 @@ export class PaymentOrders {
 
   /** @throws NotFound */
   async payment(reference: string): Promise<KnownPayment> {
-    return (await this.#withFacts([await this.#known(reference)]))[0]!
+    return (await this.#withFacts([await this.#existing(reference)]))[0]!
   }
 
   /** Payments, newest first. @param after the reference before the first one. @returns undefined where that is not in the list */
@@ -584,12 +584,12 @@ export class PaymentOrders {
       isOne(accounts, row.account ?? '') &&
       isOne(states, row.state) &&
       (by === undefined || row.by === by)
-    const found: StoredPayment[] = []
-    for (let at = from; at < ids.length && found.length < most; at += BATCH) {
+    const matching: StoredPayment[] = []
+    for (let at = from; at < ids.length && matching.length < most; at += BATCH) {
       const rows = await this.#rows(ids.slice(at, at + BATCH))
-      found.push(...rows.filter((row) => row !== undefined).filter(fits))
+      matching.push(...rows.filter((row) => row !== undefined).filter(fits))
     }
-    return this.#withFacts(found.slice(0, most))
+    return this.#withFacts(matching.slice(0, most))
   }
 
   async #withFacts(rows: readonly StoredPayment[]): Promise<readonly KnownPayment[]> {
@@ -598,9 +598,9 @@ export class PaymentOrders {
     const facts = await this.#options.records.getMany<PaymentFacts>(keys)
     const byPayment = new Map(paid.map(({ payment }, i) => [payment, facts[i]]))
     return rows.map((row) => {
-      const known = row.usd === undefined ? undefined : byPayment.get(row.payment)
-      const taken = known ? takenBack(known, row.usd!) : []
-      const sum = taken.reduce((sum, { amount, undone }) => (undone ? sum : sum + amount), 0n)
+      const paidFacts = row.usd === undefined ? undefined : byPayment.get(row.payment)
+      const reversals = paidFacts ? takenBack(paidFacts, row.usd!) : []
+      const sum = reversals.reduce((sum, { amount, undone }) => (undone ? sum : sum + amount), 0n)
       return { row, takenBack: sum }
     })
   }
@@ -715,8 +715,8 @@ export class PaymentOrders {
 
   #ask<T>(question: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const late = () => new Error('it took more than 10 seconds')
-    const asked = (async () => question(AbortSignal.timeout(PROVIDER_MS)))()
-    return inTime(asked, PROVIDER_MS + 100, late)
+    const answer = (async () => question(AbortSignal.timeout(PROVIDER_MS)))()
+    return inTime(answer, PROVIDER_MS + 100, late)
   }
 
   /** @throws NotFound where customers do not pay */
@@ -742,7 +742,7 @@ export class PaymentOrders {
   }
 
   /** @throws NotFound */
-  async #known(reference: string): Promise<StoredPayment> {
+  async #existing(reference: string): Promise<StoredPayment> {
     const row = await this.#row(reference)
     if (row) return row
     const shown = JSON.stringify(reference.slice(0, 100))

@@ -71,8 +71,8 @@ export function knownRefusals(policy: EffectivePolicy): readonly string[] {
 }
 
 function baseOf(key: Policy): EffectivePolicy {
-  const known = bases.get(key)
-  if (known) return known
+  const cached = bases.get(key)
+  if (cached) return cached
   const base = effective(key)
   bases.set(key, base)
   return base
@@ -105,25 +105,25 @@ function tightened(base: EffectivePolicy, request: Policy): EffectivePolicy {
   const wanted = request.guard ?? {}
 
   // Returns the tighter one of two values with an order.
-  function tighter<T>(name: string, asked: T | undefined, held: T, tight: T): T {
-    if (asked === undefined || asked === held) return held
-    if (asked === tight) return asked
+  function tighter<T>(name: string, requested: T | undefined, held: T, tight: T): T {
+    if (requested === undefined || requested === held) return held
+    if (requested === tight) return requested
     ignored.push(name)
     return held
   }
   // A value without an order cannot be shown to tighten.
-  function keep(name: string, asked: unknown, same: boolean): void {
-    if (asked !== undefined && !same) ignored.push(name)
+  function keep(name: string, requested: unknown, same: boolean): void {
+    if (requested !== undefined && !same) ignored.push(name)
   }
 
   const { guard, escalate } = base
-  const asked = escalation(request.escalate)
+  const requested = escalation(request.escalate)
   keep('systemPrompt', request.systemPrompt, request.systemPrompt === (base.systemPrompt ?? ''))
   keep('refusal', request.refusal, (request.refusal || DEFAULT_REFUSAL) === base.refusal)
   keep(
     'escalate',
     request.escalate,
-    asked.enabled === escalate.enabled && asked.message === escalate.message,
+    requested.enabled === escalate.enabled && requested.message === escalate.message,
   )
   keep('guard.model', wanted.model, wanted.model === guard.model)
   keep('guard.onBlock', wanted.onBlock, wanted.onBlock === guard.onBlock)
@@ -164,8 +164,8 @@ function beyond(rules: ActiveRules, { scope, deny, bannedPatterns }: Policy): Ac
 }
 
 /** The escalation of a policy, without an empty message. */
-function escalation(given: Escalation = { enabled: false }): Escalation {
-  const { enabled, message } = given
+function escalation(value: Escalation = { enabled: false }): Escalation {
+  const { enabled, message } = value
   return message ? { enabled, message } : { enabled }
 }
 
@@ -203,8 +203,8 @@ const written = new WeakMap<EffectivePolicy, Instructions>()
  * prompt caches keep working.
  */
 export function instructionsOf(policy: EffectivePolicy): Instructions | undefined {
-  const known = written.get(policy)
-  if (known) return known
+  const cached = written.get(policy)
+  if (cached) return cached
   const { systemPrompt, maxOutputTokens } = policy
   const texts = [preambleOf(policy), systemPrompt].filter((text) => text !== undefined)
   const hasCeiling = maxOutputTokens !== Infinity
@@ -348,8 +348,8 @@ function check(schema: ObjectSchema, value: unknown, path: string): void {
   for (const name of Object.keys(value)) {
     const place = `${path}.${name.slice(0, 64)}`
     if (!Object.hasOwn(schema.entries, name)) {
-      const known = Object.keys(schema.entries).join(', ')
-      throw invalid(place, `only the members ${known}`, 'another')
+      const names = Object.keys(schema.entries).join(', ')
+      throw invalid(place, `only the members ${names}`, 'another')
     }
     const nested = NESTED.get(name)
     if (nested) check(nested, value[name], place)

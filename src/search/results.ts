@@ -210,9 +210,9 @@ function glob(pattern: string, text: string): boolean {
   const end = text.length - tail.length
   let at = head.length
   for (const piece of pieces) {
-    const found = text.indexOf(piece, at)
-    if (found < 0 || found + piece.length > end) return false
-    at = found + piece.length
+    const index = text.indexOf(piece, at)
+    if (index < 0 || index + piece.length > end) return false
+    at = index + piece.length
   }
   return text.endsWith(tail)
 }

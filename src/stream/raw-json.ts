@@ -127,14 +127,14 @@ export function withMembers(
   changes: ReadonlyMap<string, string | undefined>,
 ): string {
   const members = membersOf(text, at)
-  const known = new Set(members.map(({ name }) => name))
+  const names = new Set(members.map(({ name }) => name))
   const kept = members.flatMap(({ name, from, start, end }) => {
     if (!changes.has(name)) return [text.slice(from, end)]
     const value = changes.get(name)
     return value === undefined ? [] : [text.slice(from, start) + value]
   })
   const added = [...changes].flatMap(([name, value]) =>
-    value === undefined || known.has(name) ? [] : [`${JSON.stringify(name)}:${value}`],
+    value === undefined || names.has(name) ? [] : [`${JSON.stringify(name)}:${value}`],
   )
   return `{${[...kept, ...added].join(',')}}`
 }
@@ -299,13 +299,13 @@ function copyOf(value: unknown): string | undefined {
   if (!Array.isArray(value)) return undefined
   const whole = RawJson.textOf(value)
   if (whole !== undefined) return whole
-  let found = false
+  let hasSource = false
   const items = value.map((item: unknown) => {
     const text = isNested(item) ? RawJson.textOf(item) : undefined
-    if (text !== undefined) found = true
+    if (text !== undefined) hasSource = true
     return text
   })
-  if (!found) return undefined
+  if (!hasSource) return undefined
   return `[${items.map((text, i) => text ?? JSON.stringify(value[i]) ?? 'null').join(',')}]`
 }
 
@@ -314,7 +314,7 @@ function copyOf(value: unknown): string | undefined {
  * @returns undefined where a name is escaped, because it may be this one, and where the text nests too deeply
  */
 function findMember(text: string, name: string): Member | undefined {
-  let found: Member | undefined
+  let member: Member | undefined
   let items: Span[] = []
   let depth = 0
   let members = 0
@@ -327,7 +327,7 @@ function findMember(text: string, name: string): Member | undefined {
     itemStart = at + 1
   }
   const endMember = (at: number) => {
-    if (inside) found = { start, end: at, members, items }
+    if (inside) member = { start, end: at, members, items }
     inside = false
     atName = true
   }
@@ -367,7 +367,7 @@ function findMember(text: string, name: string): Member | undefined {
         if (--depth === 0) endMember(at)
     }
   }
-  return found
+  return member
 }
 
 /** The number of members of all objects in a value. */

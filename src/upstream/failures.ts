@@ -39,11 +39,11 @@ export function toFailure(
   proxy?: Proxy,
 ): UpstreamFailure {
   const connection = connectionOf(error, url, proxy)
-  const known = connection && { connection }
+  const details = connection && { connection }
   const cause = connection ? explained(error, connection) : error
   if (proxy && (error instanceof ProxyUnreachable || connection?.code.startsWith('PROXY_'))) {
     proxy.failed(cause.message)
-    return unreached('upstream_error', UNREACHED, { cause, ...known })
+    return unreached('upstream_error', UNREACHED, { cause, ...details })
   }
   switch (error.code) {
     case 'UND_ERR_HEADERS_TIMEOUT':
@@ -58,10 +58,10 @@ export function toFailure(
     case 'EAI_AGAIN':
     case 'EHOSTUNREACH':
     case 'ENETUNREACH':
-      return new UpstreamFailure('upstream_error', UNREACHED, { cause, ...known })
+      return new UpstreamFailure('upstream_error', UNREACHED, { cause, ...details })
     default: {
       const message = 'The model provider closed the connection early.'
-      return new UpstreamFailure('upstream_error', message, { cause, ...known })
+      return new UpstreamFailure('upstream_error', message, { cause, ...details })
     }
   }
 }

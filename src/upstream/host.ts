@@ -546,8 +546,8 @@ function joined(
 ): Readonly<Record<string, string>> {
   for (const name in headers) {
     if (typeof headers[name] === 'string') continue
-    const given = Object.entries(headers).filter(([, value]) => value !== undefined)
-    return Object.fromEntries(given.map(([one, value]) => [one, [value].flat().join(', ')]))
+    const present = Object.entries(headers).filter(([, value]) => value !== undefined)
+    return Object.fromEntries(present.map(([one, value]) => [one, [value].flat().join(', ')]))
   }
   return headers as Readonly<Record<string, string>>
 }
@@ -583,10 +583,10 @@ async function failureOf(
   const { status, headers } = response
   // The status alone tells what happened where the body cannot be read.
   const body = await response.text(MAX_REFUSAL_BYTES).catch(() => '')
-  const found = classify?.(parsed(body), status)
-  const said = typeof found === 'string' ? { failure: found } : found
-  const failure = said?.failure ?? classes?.[status] ?? CLASSES[status] ?? 'upstream_error'
-  const retryAfterMs = said?.retryAfterMs ?? waitIn(headers)
+  const classified = classify?.(parsed(body), status)
+  const refusal = typeof classified === 'string' ? { failure: classified } : classified
+  const failure = refusal?.failure ?? classes?.[status] ?? CLASSES[status] ?? 'upstream_error'
+  const retryAfterMs = refusal?.retryAfterMs ?? waitIn(headers)
   return new UpstreamFailure(failure, message, {
     cause: Object.assign(new Error(`HTTP ${status}`), { status }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
