@@ -24,7 +24,7 @@ export interface Act {
   readonly right: Right
   readonly href?: string
   readonly act?: () => Promise<{
-    readonly said: string
+    readonly message: string
     readonly undo?: () => Promise<unknown>
   } | void>
 }
@@ -75,10 +75,10 @@ export const COMMANDS: readonly Act[] = [
 ]
 
 /** Ends the session, and leaves the page. */
-export async function signOut(): Promise<{ readonly said: string }> {
+export async function signOut(): Promise<{ readonly message: string }> {
   await call('DELETE', '/admin/session').catch(() => {})
   location.assign(session.value?.sign_out ?? at('/console'))
-  return { said: 'Signed out' }
+  return { message: 'Signed out' }
 }
 
 export function actsOf(target: Target): readonly Act[] {
@@ -119,7 +119,7 @@ export async function perform({ href, act }: Act): Promise<void> {
   try {
     const done = await act!()
     if (!done) return
-    toast(done.said, done.undo)
+    toast(done.message, done.undo)
     acted.value++
   } catch (thrown) {
     toast(toApiError(thrown).message)
@@ -139,7 +139,7 @@ export function switchOf({ id, name, state, kind }: Target, path: string): Act {
     act: async () => {
       const { data } = await set(!isOff)
       const keys = kind === 'account' && data.key_count ? `, with its ${data.key_count} keys` : ''
-      return { said: `${isOff ? 'Enabled' : 'Disabled'} ${name}${keys}`, undo: () => set(isOff) }
+      return { message: `${isOff ? 'Enabled' : 'Disabled'} ${name}${keys}`, undo: () => set(isOff) }
     },
   }
 }
@@ -154,7 +154,7 @@ export function testOf(model: string, deployment?: string): Act {
       const body = deployment === undefined ? {} : { deployment }
       const { data } = await call<{ data: TestAnswer }>('POST', path, { body })
       const why = data.cause ?? data.message ?? 'it cannot be tested'
-      return { said: data.ok ? `${model} answered in ${data.ms} ms` : `${model} failed: ${why}` }
+      return { message: data.ok ? `${model} answered in ${data.ms} ms` : `${model} failed: ${why}` }
     },
   }
 }
@@ -169,7 +169,7 @@ export function testVendor(name: string): Act {
         body: { name },
       })
       const why = data.cause ?? data.message ?? 'it cannot be tested'
-      return { said: data.ok ? `${name} answered in ${data.ms} ms` : `${name}: ${why}` }
+      return { message: data.ok ? `${name} answered in ${data.ms} ms` : `${name}: ${why}` }
     },
   }
 }
@@ -185,7 +185,7 @@ export function muteOf(id: string, what: string): Act {
     right: 'keys',
     act: async () => {
       await mute(MUTE_SECONDS)
-      return { said: `No notice of ${what} for a day`, undo: () => mute(0) }
+      return { message: `No notice of ${what} for a day`, undo: () => mute(0) }
     },
   }
 }
@@ -201,7 +201,7 @@ export function coolDown(deployment: string, minutes = 5): Act {
       const body = { seconds: minutes * 60 }
       await call('POST', `/admin/deployments/${encodeURIComponent(deployment)}/cooldown`, { body })
       return {
-        said: `No call goes to ${deployment} for ${named}`,
+        message: `No call goes to ${deployment} for ${named}`,
         undo: resumeOf(deployment).act!,
       }
     },
@@ -217,7 +217,7 @@ export function resumeOf(deployment: string): Act {
       await call('POST', `/admin/deployments/${encodeURIComponent(deployment)}/resume`, {
         body: {},
       })
-      return { said: `Calls go to ${deployment} again` }
+      return { message: `Calls go to ${deployment} again` }
     },
   }
 }

@@ -28,12 +28,12 @@ const joined = new WeakMap<TemplateStringsArray, readonly string[]>()
  * between tags and values it is nothing, so a space there is written as `${' '}`.
  */
 export function html(strings: TemplateStringsArray, ...values: readonly unknown[]): VNode {
-  let known = joined.get(strings)
-  if (!known) {
-    known = strings.map(spaced)
-    joined.set(strings, known)
+  let cached = joined.get(strings)
+  if (!cached) {
+    cached = strings.map(spaced)
+    joined.set(strings, cached)
   }
-  return build(known, ...values)
+  return build(cached, ...values)
 }
 
 /** Keeps line breaks at the ends of a text: the library drops them, and with them the space between two words. */

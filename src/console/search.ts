@@ -164,10 +164,10 @@ async function manualHits(text: string): Promise<readonly Hit[]> {
   pages ??= call<{ data: readonly ManualPage[] }>('GET', to.manual('')).then(({ data }) => data)
   pages.catch(() => (pages = undefined))
   const words = text.toLowerCase().split(/\s+/)
-  const found = (await pages.catch(() => [])).filter(({ title }) =>
+  const matches = (await pages.catch(() => [])).filter(({ title }) =>
     words.every((word) => title.toLowerCase().includes(word)),
   )
-  return found.slice(0, MOST_PAGES).map(({ page, title }) => ({
+  return matches.slice(0, MOST_PAGES).map(({ page, title }) => ({
     act: {
       verb: `Manual: ${title}`,
       right: 'read',
@@ -182,7 +182,7 @@ async function look(text: string, signal: AbortSignal): Promise<Answer> {
     return { hits: [], bySecret: false }
   }
   const bySecret = isSecret(text)
-  const found = await find(await wantedOf(text), {}, signal)
+  const results = await find(await wantedOf(text), {}, signal)
   const words = text.toLowerCase().split(/\s+/)
   const begins = ({ verb }: Act) =>
     words.every((word) =>
@@ -192,7 +192,7 @@ async function look(text: string, signal: AbortSignal): Promise<Answer> {
         .some((one) => one.startsWith(word)),
     )
   const commands = text.length < VERB_LETTERS ? [] : COMMANDS.filter(begins)
-  const things: Hit[] = found.map((one) => ({ found: one }))
+  const things: Hit[] = results.map((one) => ({ found: one }))
   const orders: Hit[] = commands.map((act) => ({ act }))
   const pagesFound = bySecret || text.length < VERB_LETTERS ? [] : await manualHits(text)
   const [, verb = '', rest = ''] = /^(\S+)\s+(\S.*)$/.exec(text) ?? []

@@ -34,7 +34,7 @@ function scalar(value: unknown): string {
   return JSON.stringify(isText ? value.replaceAll('${', () => '$${') : value) ?? 'null'
 }
 
-export interface Asked {
+export interface ApiRequest {
   readonly method: string
   readonly path: string
   readonly body: object
@@ -43,7 +43,7 @@ export interface Asked {
 }
 
 /** A request as a command. A variable in the body, such as `${OPENAI_API_KEY}`, is the shell's. */
-export function curl({ method, path, body, revision }: Asked, origin: string): string {
+export function curl({ method, path, body, revision }: ApiRequest, origin: string): string {
   const data = JSON.stringify(body).replaceAll("'", String.raw`'\''`)
   return [
     `curl -X ${method} '${origin}${path}'`,

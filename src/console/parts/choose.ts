@@ -75,9 +75,9 @@ const MOST_HITS = 20
 
 /** Those whose name begins so, and then those that have the text elsewhere. */
 function hitsAmong(all: readonly Found[], text: string): readonly Found[] {
-  const found = all.filter(({ name }) => name.toLowerCase().includes(text))
+  const matches = all.filter(({ name }) => name.toLowerCase().includes(text))
   const begins = ({ name }: Found) => name.toLowerCase().startsWith(text)
-  return [...found.filter(begins), ...found.filter((one) => !begins(one))].slice(0, MOST_HITS)
+  return [...matches.filter(begins), ...matches.filter((one) => !begins(one))].slice(0, MOST_HITS)
 }
 
 /**
@@ -125,7 +125,7 @@ export function Choose({
     if (value === '' || known !== undefined || among || chosen?.id === value) return undefined
     const controller = new AbortController()
     find({ q: value }, narrowed, controller.signal).then(
-      (found) => setChosen(found.find((one) => one.id === value)),
+      (all) => setChosen(all.find((one) => one.id === value)),
       () => {},
     )
     return () => controller.abort()
@@ -135,9 +135,9 @@ export function Choose({
     if (among) return setHits(hitsAmong(among, text?.trim().toLowerCase() ?? ''))
     const controller = new AbortController()
     const timer = setTimeout(async () => {
-      const asked = text?.trim() ?? ''
-      const wanted = await wantedOf(asked)
-      if (isSecret(asked)) field.current!.value = ''
+      const typed = text?.trim() ?? ''
+      const wanted = await wantedOf(typed)
+      if (isSecret(typed)) field.current!.value = ''
       find(wanted, narrowed, controller.signal).then(setHits, () => {})
     }, SILENCE_MS)
     return () => {

@@ -4,7 +4,7 @@ import type { KeyRow } from '../answers.ts'
 import { call, toApiError } from '../api.ts'
 import { html, type Content } from '../html.ts'
 import { changesBetween, Diff, shortJson, type Change } from './diff.ts'
-import type { Asked } from './as-text.ts'
+import type { ApiRequest } from './as-text.ts'
 import { FormEnd, send, useSubmission, type Submission } from './form.ts'
 import { Heads } from './heads.ts'
 import { Dialog } from './sheet.ts'
@@ -49,7 +49,7 @@ export function keySeed({ id, account_id }: KeyRow, settings: Members): Members 
 
 interface Changing {
   readonly form: Submission
-  readonly asked: Asked
+  readonly request: ApiRequest
   readonly changes: readonly Change[]
   readonly versions: Versions | undefined
 }
@@ -85,11 +85,11 @@ export function useChange(
   const changes = changesBetween(saved, wanted)
   const body = Object.fromEntries(changes.map(({ member, to }) => [member, to]))
   const { revision = null } = (theirs ?? row) as { readonly revision?: number | string }
-  const asked = { method: 'PATCH', path, body, revision }
+  const request = { method: 'PATCH', path, body, revision }
   const form = useSubmission(async () => {
     if (changes.length === 0) return onDone()
     try {
-      const { data } = await send<{ data: { revision?: string } }>(asked)
+      const { data } = await send<{ data: { revision?: string } }>(request)
       const before = settingsOf(theirs ?? row)
       offerUndo(
         path,
@@ -104,14 +104,14 @@ export function useChange(
     onDone()
   })
   const versions = theirs && { saved, theirs: settingsOf(theirs), mine: wanted }
-  return { form, asked, changes, versions }
+  return { form, request, changes, versions }
 }
 
 /** A dialog of fields, with what will change, and with the versions where another operator's change came first. */
 export function ChangeDialog({
   title,
   right,
-  changing: { form, asked, changes, versions },
+  changing: { form, request, changes, versions },
   entry,
   onClose,
   children,
@@ -129,7 +129,7 @@ export function ChangeDialog({
       ${children}
       <section><h3>What will change</h3><${Diff} changes=${changes} none="Nothing yet." /></section>
       ${versions && html`<${Conflict} ...${versions} />`}
-      <${FormEnd} form=${form} verb=${versions ? 'Apply mine on top' : 'Save'} right=${right} onClose=${onClose} asked=${asked} entry=${entry} />
+      <${FormEnd} form=${form} verb=${versions ? 'Apply mine on top' : 'Save'} right=${right} onClose=${onClose} request=${request} entry=${entry} />
     </form>
   <//>`
 }

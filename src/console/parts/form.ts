@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { call, toApiError, type ApiError } from '../api.ts'
 import { ownAddress } from '../base.ts'
 import { html, type Content } from '../html.ts'
-import { curl, yaml, type Asked } from './as-text.ts'
+import { curl, yaml, type ApiRequest } from './as-text.ts'
 import { Button } from './button.ts'
 import { Code } from './copy.ts'
 import { Failure } from './states.ts'
@@ -43,7 +43,7 @@ function frame(id: string, { label, help, error }: FieldProps, control: Content,
 
 /** A line of text, or several with `rows`. `most` shows a counter of code points; a `decimal` has a point in every language. */
 export function TextField(
-  given: FieldProps & {
+  ownProps: FieldProps & {
     readonly decimal?: boolean
     readonly value: string
     readonly onInput: (value: string) => void
@@ -59,9 +59,9 @@ export function TextField(
     readonly onFocus?: () => void
   },
 ) {
-  const comma = given.decimal && /^\s*-?\d+,\d*\s*$/.test(given.value)
-  const written = `Write ${given.value.trim().replace(',', '.')}`
-  const props = comma ? { ...given, error: written } : given
+  const comma = ownProps.decimal && /^\s*-?\d+,\d*\s*$/.test(ownProps.value)
+  const written = `Write ${ownProps.value.trim().replace(',', '.')}`
+  const props = comma ? { ...ownProps, error: written } : ownProps
   const { value, onInput, rows, most, mono, type = 'text', placeholder, disabled } = props
   const { id, control } = useField(props)
   const shared = {
@@ -275,13 +275,13 @@ function issuesOf(
   return issues ?? (error.param === null ? [] : [{ path: error.param, message: error.message }])
 }
 
-export function send<Answer>({ method, path, body, revision }: Asked): Promise<Answer> {
+export function send<Answer>({ method, path, body, revision }: ApiRequest): Promise<Answer> {
   return call<Answer>(method, path, { body, revision: revision ?? null })
 }
 
 /**
  * The end of a form: what is wrong with none of its fields, what it would send, and its buttons.
- * @param asked what it would send, secrets as variables
+ * @param request what it would send, secrets as variables
  * @param entry the same as members of a configuration
  */
 export function FormEnd({
@@ -289,7 +289,7 @@ export function FormEnd({
   verb,
   right,
   kind = 'primary',
-  asked,
+  request,
   entry,
   onClose,
   children,
@@ -298,14 +298,14 @@ export function FormEnd({
   readonly verb: string
   readonly right?: Right
   readonly kind?: 'primary' | 'danger-filled'
-  readonly asked?: Asked
+  readonly request?: ApiRequest
   readonly entry?: object
   readonly onClose?: () => void
   readonly children?: Content
 }) {
   const error = form.unplaced()
   return html`${error && html`<${Failure} error=${error} />`}
-    ${asked && html`<${ShowAs} asked=${asked} entry=${entry} />`}
+    ${request && html`<${ShowAs} request=${request} entry=${entry} />`}
     <div class="actions">
       <${Button} kind=${kind} type="submit" right=${right} busy=${form.busy}>${verb}<//>
       ${onClose && html`<${Button} onClick=${onClose}>Cancel<//>`}
@@ -315,10 +315,10 @@ export function FormEnd({
 
 /** What a form would send, as a command and as lines of the configuration. */
 export function ShowAs({
-  asked,
+  request,
   entry,
 }: {
-  readonly asked: Asked
+  readonly request: ApiRequest
   readonly entry?: object | undefined
 }) {
   const [open, setOpen] = useState(false)
@@ -328,6 +328,6 @@ export function ShowAs({
   >
     <summary>${entry ? 'Show as YAML and curl' : 'Show as curl'}</summary>
     ${open && entry && html`<${Code} label="gateway.config.yaml" text=${yaml(entry)} />`}
-    ${open && html`<${Code} label="curl" text=${curl(asked, ownAddress())} />`}
+    ${open && html`<${Code} label="curl" text=${curl(request, ownAddress())} />`}
   </details>`
 }

@@ -16,8 +16,8 @@ interface Page {
 
 /** The page that is asked for, such as `console#models`. */
 export function Help() {
-  const asked = manual.value
-  const [name = '', section = ''] = asked?.split('#') ?? []
+  const topic = manual.value
+  const [name = '', section = ''] = topic?.split('#') ?? []
   const [page, setPage] = useState<Page>()
   const [error, setError] = useState<ApiError>()
   useEffect(() => {
@@ -34,7 +34,7 @@ export function Help() {
       headings.find(({ textContent }) => textContent.split(', ').includes(section))
     named?.scrollIntoView()
   }, [page, section])
-  if (asked === undefined) return null
+  if (topic === undefined) return null
   return html`<${Sheet} title=${page?.title ?? 'Manual'} onClose=${() => (manual.value = undefined)}>
     ${error && html`<${Failure} error=${error} />`}
     ${page ? html`<article class="manual prose">${elements(page.tokens, name)}</article>` : !error && html`<${Skeleton} lines=${10} />`}

@@ -103,9 +103,9 @@ function Act({
   }
   const why = reason.trim() !== '' || !isRaise ? { reason: reason.trim() } : {}
   const body = { ...(isRaise && raised), ...why }
-  const asked = { method: 'POST', path: `${path}/${verb}`, body }
+  const request = { method: 'POST', path: `${path}/${verb}`, body }
   const form = useSubmission(async () => {
-    await send(asked)
+    await send(request)
     onClose()
     onDone()
   })
@@ -119,7 +119,7 @@ function Act({
       ${isRaise && html`<${TextField} label=${`At most, ${UNITS[limit.unit]}`} decimal=${limit.unit === 'usd'} value=${value} onInput=${setValue} autofocus error=${errorFor('value')} />`}
       ${isRaise && html`<${TextField} label="Until (UTC)" type="datetime-local" value=${until} onInput=${setUntil} error=${errorFor('until')} />`}
       <${TextField} label="Reason" value=${reason} onInput=${setReason} error=${errorFor('reason')} />
-      <${FormEnd} form=${form} verb=${isRaise ? 'Raise' : 'Set back'} right="keys" onClose=${onClose} asked=${asked} />
+      <${FormEnd} form=${form} verb=${isRaise ? 'Raise' : 'Set back'} right="keys" onClose=${onClose} request=${request} />
     </form>
   <//>`
 }

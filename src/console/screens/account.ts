@@ -352,9 +352,9 @@ function AddCredits({ row, onClose, onDone }: ActionProps) {
     ...(end && { expires_at: `${end}T00:00:00Z` }),
     ...(note && { note }),
   }
-  const asked = { method: 'POST', path: `/admin/accounts/${row.id}/credits`, body }
+  const request = { method: 'POST', path: `/admin/accounts/${row.id}/credits`, body }
   const form = useSubmission(async () => {
-    const { data } = await send<{ data: { duplicate: boolean } }>(asked)
+    const { data } = await send<{ data: { duplicate: boolean } }>(request)
     toast(data.duplicate ? 'This reference was booked already' : `Added ${exactMoney(usd.trim())}`)
     onDone()
   })
@@ -371,7 +371,7 @@ function AddCredits({ row, onClose, onDone }: ActionProps) {
       ${row.free_tier && isPromo && html`<${CheckField} label="It ends the free tier" checked=${unlock} onChange=${setUnlock} help="Else it waits until the account has paid credits." />`}
       ${row.free_tier && !isPromo && html`<p class="help">The first paid credits end the free tier of this account, for good.</p>`}
       <${BeforeAfter} before=${row.balance_usd} after=${sumWith(row.balance_usd, usd)} />
-      <${FormEnd} form=${form} verb="Add credits" right="money" onClose=${onClose} asked=${asked} />
+      <${FormEnd} form=${form} verb="Add credits" right="money" onClose=${onClose} request=${request} />
     </form>
   <//>`
 }
@@ -382,10 +382,10 @@ function Adjust({ row, onClose, onDone }: ActionProps) {
   const [reference] = useState(() => `console-${crypto.randomUUID().slice(0, 13)}`)
   const [missing, setMissing] = useState(false)
   const body = { usd: usd.trim(), reason: reason.trim(), reference }
-  const asked = { method: 'POST', path: `/admin/accounts/${row.id}/adjust`, body }
+  const request = { method: 'POST', path: `/admin/accounts/${row.id}/adjust`, body }
   const form = useSubmission(async () => {
     if (reason.trim() === '') return setMissing(true)
-    await send(asked)
+    await send(request)
     toast('Adjusted')
     onDone()
   })
@@ -395,7 +395,7 @@ function Adjust({ row, onClose, onDone }: ActionProps) {
       <${TextField} label="Amount, USD" value=${usd} onInput=${setUsd} placeholder="-4.00" autofocus decimal help="With a minus it is taken away." error=${form.errorFor('usd')} />
       <${TextField} label="Reason" value=${reason} onInput=${setReason} error=${missing && reason.trim() === '' ? 'A correction needs a reason.' : form.errorFor('reason')} />
       <${BeforeAfter} before=${row.balance_usd} after=${sumWith(row.balance_usd, usd)} />
-      <${FormEnd} form=${form} verb="Adjust" right="money" onClose=${onClose} asked=${asked} />
+      <${FormEnd} form=${form} verb="Adjust" right="money" onClose=${onClose} request=${request} />
     </form>
   <//>`
 }

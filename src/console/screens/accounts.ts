@@ -145,11 +145,11 @@ function NewAccount({ onClose }: { readonly onClose: () => void }) {
   const [id, setId] = useState('')
   const [missing, setMissing] = useState(false)
   const body = { name: name.trim(), ...(id.trim() && { id: id.trim() }) }
-  const asked = { method: 'POST', path: '/admin/accounts', body }
+  const request = { method: 'POST', path: '/admin/accounts', body }
   const entry = { seed: { accounts: [{ id: id.trim() || 'account', name: name.trim() }] } }
   const form = useSubmission(async () => {
     if (name.trim() === '') return setMissing(true)
-    const { data } = await send<{ data: AccountRow }>(asked)
+    const { data } = await send<{ data: AccountRow }>(request)
     onClose()
     go(`/console/accounts/${data.id}/overview`)
   })
@@ -157,7 +157,7 @@ function NewAccount({ onClose }: { readonly onClose: () => void }) {
     <form class="form" onSubmit=${form.submit}>
       <${TextField} label="Name" value=${name} onInput=${setName} autofocus error=${missing && name === '' ? 'An account needs a name, such as a customer or a team.' : form.errorFor('name')} />
       <${TextField} label="Id" value=${id} onInput=${setId} mono placeholder="made for you" help="Lower-case letters, digits, _ and -. It never changes." error=${form.errorFor('id')} />
-      <${FormEnd} form=${form} verb="Create account" right="keys" onClose=${onClose} asked=${asked} entry=${entry} />
+      <${FormEnd} form=${form} verb="Create account" right="keys" onClose=${onClose} request=${request} entry=${entry} />
     </form>
   <//>`
 }

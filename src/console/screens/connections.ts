@@ -109,8 +109,8 @@ function Row({ entry }: { readonly entry: EntryAnswer }) {
 export function Tested({ ok, ms, message, cause, models }: TestAnswer): Content {
   if (ok === false) return html`<span class="bad">✕ ${cause ?? message}</span>`
   if (ok === null) return html`<span class="muted">${message}</span>`
-  const found = models && models.length > 0 ? `, ${models.length} models` : ''
-  return html`<span class="ok">✓ answered in ${ms} ms${found}</span>`
+  const modelCount = models && models.length > 0 ? `, ${models.length} models` : ''
+  return html`<span class="ok">✓ answered in ${ms} ms${modelCount}</span>`
 }
 
 function AddEntry({ plugins }: { readonly plugins: readonly PluginAnswer[] }) {
@@ -171,7 +171,7 @@ function AddEntry({ plugins }: { readonly plugins: readonly PluginAnswer[] }) {
       ${kind === 'search' && html`<${TextField} label="Price of one search in USD" value=${given.price ?? ''} onInput=${put('price')} />`}
       ${tested && html`<p><${Tested} ...${tested} /></p>`}
       ${test.error && html`<${Failure} error=${test.error} />`}
-      <${FormEnd} form=${add} verb="Add" right="config" asked=${entriesRequest(shown)} entry=${entry}>
+      <${FormEnd} form=${add} verb="Add" right="config" request=${entriesRequest(shown)} entry=${entry}>
         <${Button} right="config" busy=${test.busy} onClick=${() => test.submit()}>Test<//>
       <//>
     </form>

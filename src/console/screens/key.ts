@@ -287,14 +287,14 @@ function RotateKey({ row, leaked, onClose, onDone }: ActionProps & { readonly le
     .toISOString()
     .slice(0, 16)
     .replace('T', ' ')
-  const asked = {
+  const request = {
     method: 'POST',
     path: `/admin/keys/${row.id}/rotate`,
     body: { overlap: days * DAY_S },
     revision: row.revision ?? null,
   }
   const form = useSubmission(async () => {
-    const answer = await send<{ key: string }>(asked)
+    const answer = await send<{ key: string }>(request)
     setSecret(answer.key)
   })
   if (secret !== undefined) {
@@ -314,7 +314,7 @@ function RotateKey({ row, leaked, onClose, onDone }: ActionProps & { readonly le
         <input type="range" min="0" max=${MOST_DAYS} value=${days} aria-label="Days that the present secret still works" onInput=${(event: Event) => setDays(Number((event.target as HTMLInputElement).value))} />
         <span class="help">${days === 0 ? 'It ends at once.' : `Until ${until} UTC.`} A secret of an earlier rotation ends at once.</span>
       </label>
-      <${FormEnd} form=${form} verb=${days === 0 ? 'End it now, and rotate' : 'Rotate'} right="keys" onClose=${onClose} asked=${asked} />
+      <${FormEnd} form=${form} verb=${days === 0 ? 'End it now, and rotate' : 'Rotate'} right="keys" onClose=${onClose} request=${request} />
     </form>
   <//>`
 }

@@ -172,9 +172,9 @@ export function KeyState({ row }: { readonly row: KeyRow }) {
   return html`<span class=${tone}><span aria-hidden="true">${shape}</span> ${word}</span>`
 }
 
-export function policyOf({ policy: given }: { readonly policy: object | null }): string {
-  if (!given) return 'none'
-  const policy = given as Policy
+export function policyOf({ policy: value }: { readonly policy: object | null }): string {
+  if (!value) return 'none'
+  const policy = value as Policy
   const rules =
     (policy.deny?.length ?? 0) + (policy.bannedPatterns?.length ?? 0) + (policy.scope ? 1 : 0)
   const text = rules === 0 ? 'no rules' : rules === 1 ? '1 rule' : `${rules} rules`
@@ -268,7 +268,7 @@ function NewKey({
     ...(more.note && { note: more.note }),
     ...(more.hash && { sha256: more.hash.trim() }),
   }
-  const asked = { method: 'POST', path: `/admin/accounts/${account}/keys`, body }
+  const request = { method: 'POST', path: `/admin/accounts/${account}/keys`, body }
   const of = team ? `teams/${team}` : account && `accounts/${account}`
   const owner = useAnswer<{ data: Owner }>(of ? `/admin/${of}` : null).data?.data
   const form = useSubmission(async () => {
@@ -277,7 +277,7 @@ function NewKey({
     setMissing(undefined)
     const copied = choice === 'copy' && { policy: await policyOfKey(source) }
     const answer = await send<{ data: KeyRow; key?: string }>({
-      ...asked,
+      ...request,
       body: { ...body, ...copied },
     })
     onCreated()
@@ -329,7 +329,7 @@ function NewKey({
           <${TextField} label="I have a hash (SHA-256)" value=${more.hash} onInput=${set('hash')} mono help="Of a key that was made elsewhere and keeps working. No secret is made then." error=${errorFor('sha256')} />
         </div>
       </details>
-      <${FormEnd} form=${form} verb="Create key" right="keys" onClose=${onClose} asked=${asked} entry=${entry} />
+      <${FormEnd} form=${form} verb="Create key" right="keys" onClose=${onClose} request=${request} entry=${entry} />
     </form>
   <//>`
 }

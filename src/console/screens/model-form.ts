@@ -134,7 +134,7 @@ function Fields({
     </details>
     ${checked && html`<${Failure} error=${checked} />`}
     ${dry && html`<${WouldChange} of=${dry} />`}
-    <${FormEnd} form=${form} verb=${known ? 'Save and test' : 'Serve and test'} right="config" onClose=${onClose} asked=${entriesRequest(changes)} entry=${configOf(changes)}>
+    <${FormEnd} form=${form} verb=${known ? 'Save and test' : 'Serve and test'} right="config" onClose=${onClose} request=${entriesRequest(changes)} entry=${configOf(changes)}>
       <${Button} right="config" busy=${check.busy} onClick=${() => check.submit()}>Check<//>
     <//>
   </form>`

@@ -176,7 +176,7 @@ function PaymentSheet({
 }
 
 function factsOf(payment: Payment): (readonly [string, Content])[] {
-  const { state, account_id: account, by, usd, rate, payment: id, taken_back_usd: taken } = payment
+  const { state, account_id: account, by, usd, rate, payment: id, taken_back_usd: refund } = payment
   const when = ['Created', html`<${Time} at=${payment.created_at} />`] as const
   const shown = ['State', html`<${State} of=${state} />`] as const
   const paid = ['Payment', id === null ? 'not paid' : html`<${Id} id=${id} />`] as const
@@ -188,7 +188,7 @@ function factsOf(payment: Payment): (readonly [string, Content])[] {
     ['Credit', exactMoney(usd)],
     ['Price', paidIn(payment)],
     ['Rate', rate === null ? 'none' : `${rate} ${currency.toUpperCase()} for 1 USD`],
-    ['Taken back', taken === '0' ? 'nothing' : exactMoney(taken)],
+    ['Taken back', refund === '0' ? 'nothing' : exactMoney(refund)],
     ['Ordered by', by === null ? 'not known' : actorText(by)],
     paid,
     when,

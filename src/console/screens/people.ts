@@ -53,10 +53,10 @@ function Tokens() {
     fields.current?.querySelector('input')?.focus()
     setOpened(undefined)
   }, [opened])
-  const asked = { method: 'POST', path: '/admin/tokens', body: { name: name.trim(), role } }
+  const request = { method: 'POST', path: '/admin/tokens', body: { name: name.trim(), role } }
   const entry = { admin: { tokens: [{ name: name.trim(), role, token: '${SLUICEGATE_TOKEN}' }] } }
   const form = useSubmission(async () => {
-    const made = await send<{ token: string }>(asked)
+    const made = await send<{ token: string }>(request)
     setSecret(made.token)
     setName('')
     tokens.reload()
@@ -92,7 +92,7 @@ function Tokens() {
         <${TextField} label="Name" value=${name} onInput=${setName} error=${form.errorFor('name')} help="Who or what uses it: changes are recorded under it." />
         <${SelectField} label="Role" value=${role} onChange=${setRole} options=${ROLES} />
       </div>
-      <${FormEnd} form=${form} verb="Make token" right="people" asked=${asked} entry=${entry} />
+      <${FormEnd} form=${form} verb="Make token" right="people" request=${request} entry=${entry} />
     </form>
     ${
       ending &&
@@ -217,7 +217,7 @@ function Members() {
         <${TextField} label="E-mail (optional)" value=${email} onInput=${set('email')} error=${form.errorFor('email')} help="Sign-in by a provider finds the member by it. No mail is sent." />
       </div>
       <${CheckField} label="Manages the account" checked=${manages} onChange=${setManages} help="Sees all its keys, invites others, and opens its statements." />
-      <${FormEnd} form=${form} verb="Invite" right="keys" asked=${{ method: 'POST', path: '/admin/members', body }} />
+      <${FormEnd} form=${form} verb="Invite" right="keys" request=${{ method: 'POST', path: '/admin/members', body }} />
     </form>
   <//>`
 }

@@ -51,8 +51,8 @@ interface BenchProps {
   readonly isOperator?: boolean
 }
 
-/** One of those that get the question: a model, or the first model as another key. */
-interface Lane {
+/** A column of the comparison: a model, or the first model as another key. */
+interface Column {
   readonly id: string
   readonly model: PlayModel
   readonly key?: string
@@ -60,7 +60,7 @@ interface Lane {
 
 const FIRST = 'first'
 /** The most that are asked at once. */
-const MOST_LANES = 4
+const MOST_COLUMNS = 4
 
 /** What is tried first: a chat with a vendor, where there is one. */
 function firstOf(models: readonly PlayModel[]): PlayModel | undefined {
@@ -69,7 +69,7 @@ function firstOf(models: readonly PlayModel[]): PlayModel | undefined {
 }
 
 /** The models and keys of the address. */
-function lanesOf(models: readonly PlayModel[]): readonly [Lane, ...Lane[]] {
+function columnsOf(models: readonly PlayModel[]): readonly [Column, ...Column[]] {
   const { query } = place.value
   const modelOf = (id: string) =>
     models.find((one) => one.id === id) ?? { id, modality: FALLBACK, capabilities: null }
@@ -85,10 +85,10 @@ function lanesOf(models: readonly PlayModel[]): readonly [Lane, ...Lane[]] {
 /** The bench. Leaving it forgets everything that was typed and answered. */
 export function Bench(props: BenchProps) {
   const { models, credential, charged, after, onEnded, right, resent } = props
-  const lanes = lanesOf(models)
-  const [{ model }] = lanes
-  const isCompared = lanes.length > 1
-  const bench = useBench(lanes, credential, onEnded, resent)
+  const columns = columnsOf(models)
+  const [{ model }] = columns
+  const isCompared = columns.length > 1
+  const bench = useBench(columns, credential, onEnded, resent)
   const { busy } = bench
   const form = useRef<HTMLFormElement>(null)
   useEffect(() => {
@@ -109,11 +109,11 @@ export function Bench(props: BenchProps) {
         ${bench.isBegun && html`<${Button} kind="quiet" onClick=${bench.clear}>Clear<//>`}
       </header>
       <div class="panel-body">
-        <${Chosen} lanes=${lanes} ...${props} />
+        <${Chosen} columns=${columns} ...${props} />
         <div class=${isCompared ? 'compare' : 'stack'}>
-          ${lanes.map((lane) => html`<${Conversation} key=${lane.id} lane=${lane} bench=${bench} isCompared=${isCompared} />`)}
+          ${columns.map((column) => html`<${Conversation} key=${column.id} column=${column} bench=${bench} isCompared=${isCompared} />`)}
         </div>
-        ${isCompared && bench.isBegun && html`<${Comparison} lanes=${lanes} exchanges=${bench.exchanges} />`}
+        ${isCompared && bench.isBegun && html`<${Comparison} columns=${columns} exchanges=${bench.exchanges} />`}
         <form
           class="form"
           ref=${form}
@@ -128,7 +128,7 @@ export function Bench(props: BenchProps) {
             ${
               busy
                 ? html`<${Button} kind="danger" onClick=${() => bench.stop()}>Stop<//>`
-                : html`<${Button} kind="primary" type="submit" title="Ctrl+Enter" right=${right}>${isCompared ? `Send ${lanes.length} calls` : 'Send'}<//>
+                : html`<${Button} kind="primary" type="submit" title="Ctrl+Enter" right=${right}>${isCompared ? `Send ${columns.length} calls` : 'Send'}<//>
                     ${bench.isBegun && html`<${Button} right=${right} title="The same request once more" onClick=${bench.again}>Again<//>`}`
             }
             <span class="caption">${charged}</span>
@@ -136,30 +136,30 @@ export function Bench(props: BenchProps) {
         </form>
       </div>
     </section>
-    <${Beside} lanes=${lanes} bench=${bench} after=${after} />
+    <${Beside} columns=${columns} bench=${bench} after=${after} />
   </div>`
 }
 
 /** The choice of models, and of keys whose policies differ. */
 function Chosen({
-  lanes,
+  columns,
   models,
   isOperator = false,
-}: BenchProps & { readonly lanes: readonly [Lane, ...Lane[]] }) {
-  const [{ model }, ...others] = lanes
+}: BenchProps & { readonly columns: readonly [Column, ...Column[]] }) {
+  const [{ model }, ...others] = columns
   const all = models.map(({ id }) => ({ kind: 'model' as const, id, name: id }))
   const alike = all.filter(
     ({ id }, i) =>
-      models[i]!.modality === model.modality && !lanes.some((one) => one.model.id === id),
+      models[i]!.modality === model.modality && !columns.some((one) => one.model.id === id),
   )
   const more = (change: Readonly<Record<string, readonly string[]>>) => {
-    const ids = lanes.filter(({ key }) => key === undefined).map((one) => one.model.id)
-    const beside = lanes.flatMap(({ key }) => key ?? [])
+    const ids = columns.filter(({ key }) => key === undefined).map((one) => one.model.id)
+    const beside = columns.flatMap(({ key }) => key ?? [])
     setQuery({ model: ids, beside, ...change }, { replace: true })
   }
   const ids = others.filter(({ key }) => key === undefined).map(({ id }) => id)
   const keys = others.flatMap(({ key }) => key ?? [])
-  const canAdd = lanes.length < MOST_LANES
+  const canAdd = columns.length < MOST_COLUMNS
   return html`<div class="row">
     <${Choose} kind="model" label="Model" value=${model.id} known=${model.id} among=${all} onChoose=${(id: string) => id !== '' && more({ model: [id, ...ids.filter((one) => one !== id)] })} />
     ${canAdd && html`<${Choose} key=${`model ${ids.length}`} kind="model" label="Compare with" value="" among=${alike} placeholder="another model" onChoose=${(id: string) => id !== '' && more({ model: [model.id, ...ids, id] })} />`}
@@ -171,37 +171,37 @@ type Bench = ReturnType<typeof useBench>
 
 /** The turns with one model, and its answer. */
 function Conversation({
-  lane,
+  column,
   bench,
   isCompared,
 }: {
-  readonly lane: Lane
+  readonly column: Column
   readonly bench: Bench
   readonly isCompared: boolean
 }) {
   const { question, modality } = bench
-  const exchange = bench.exchanges[lane.id]
+  const exchange = bench.exchanges[column.id]
   const remove = () => {
     const { query } = place.value
-    const name = lane.key === undefined ? 'model' : 'beside'
-    setQuery({ [name]: query.getAll(name).filter((one) => one !== lane.id) }, { replace: true })
+    const name = column.key === undefined ? 'model' : 'beside'
+    setQuery({ [name]: query.getAll(name).filter((one) => one !== column.id) }, { replace: true })
   }
-  return html`<section class="lane" aria-label=${lane.key ?? lane.model.id}>
+  return html`<section class="lane" aria-label=${column.key ?? column.model.id}>
     ${
       isCompared &&
       html`<header>
-        <h3><${LaneName} lane=${lane} /></h3>
-        ${exchange?.state === 'running' && html`<${Button} kind="quiet" onClick=${() => bench.stop(lane.id)}>Stop this<//>`}
-        ${lane.id !== FIRST && html`<button type="button" class="button quiet" aria-label=${`Remove ${lane.key ?? lane.model.id}`} onClick=${remove}>✕</button>`}
+        <h3><${ColumnName} column=${column} /></h3>
+        ${exchange?.state === 'running' && html`<${Button} kind="quiet" onClick=${() => bench.stop(column.id)}>Stop this<//>`}
+        ${column.id !== FIRST && html`<button type="button" class="button quiet" aria-label=${`Remove ${column.key ?? column.model.id}`} onClick=${remove}>✕</button>`}
       </header>`
     }
-    <${Turns} turns=${[...(bench.turns[lane.id] ?? []), ...(question && exchange ? [question] : [])]} />
+    <${Turns} turns=${[...(bench.turns[column.id] ?? []), ...(question && exchange ? [question] : [])]} />
     ${exchange && html`<${PlayAnswer} exchange=${exchange} modality=${modality} />`}
   </section>`
 }
 
-/** The model; for a lane as another key the name of that key. */
-function LaneName({ lane: { key, model } }: { readonly lane: Lane }) {
+/** The model; for a column with another key the name of that key. */
+function ColumnName({ column: { key, model } }: { readonly column: Column }) {
   const path = key === undefined ? null : `/admin/keys/${encodeURIComponent(key)}`
   const row = useAnswer<{ data: KeyRow }>(path).data?.data
   if (key === undefined) return html`<span class="mono">${model.id}</span>`
@@ -210,13 +210,13 @@ function LaneName({ lane: { key, model } }: { readonly lane: Lane }) {
 
 /** Time, tokens and cost side by side; the least of each is marked. */
 function Comparison({
-  lanes,
+  columns,
   exchanges,
 }: {
-  readonly lanes: readonly Lane[]
+  readonly columns: readonly Column[]
   readonly exchanges: Bench['exchanges']
 }) {
-  const done = lanes.flatMap(({ id }) => (exchanges[id]?.state === 'done' ? [exchanges[id]] : []))
+  const done = columns.flatMap(({ id }) => (exchanges[id]?.state === 'done' ? [exchanges[id]] : []))
   const least = (values: readonly number[]) => (values.length > 1 ? Math.min(...values) : NaN)
   // One of them, also where the clock of the browser is too coarse to tell them apart.
   const fastest = done.length > 1 ? done.toSorted((a, b) => a.totalMs! - b.totalMs!)[0] : undefined
@@ -226,13 +226,13 @@ function Comparison({
   return html`<table class="plain ruled stacked">
     <${Heads} names=${['Asked', 'First token', 'Total', 'Tokens', 'Cost', 'End']} end=${['First token', 'Total', 'Tokens', 'Cost']} />
     <tbody>
-      ${lanes.map((lane) => {
-        const one = exchanges[lane.id]
+      ${columns.map((column) => {
+        const one = exchanges[column.id]
         if (!one) return null
         const cost = totalOf(one)
         const { prompt_tokens: read, completion_tokens: written } = one.usage ?? {}
-        return html`<tr key=${lane.id}>
-          <th scope="row"><${LaneName} lane=${lane} /></th>
+        return html`<tr key=${column.id}>
+          <th scope="row"><${ColumnName} column=${column} /></th>
           <td class="end number" data-label="first token">${duration(one.firstMs)}</td>
           <td class="end number" data-label="total">${duration(one.totalMs)}${mark(one === fastest, 'fastest')}</td>
           <td class="end number" data-label="tokens">${[read, written].map((many) => count(many as number)).join(' + ')}</td>
@@ -249,19 +249,19 @@ function totalOf({ headers, usage }: Exchange): string | undefined {
 }
 
 function Beside({
-  lanes,
+  columns,
   bench,
   after,
 }: {
-  readonly lanes: readonly Lane[]
+  readonly columns: readonly Column[]
   readonly bench: Bench
   readonly after: (exchange: Exchange) => Content
 }) {
   const [side, setSide] = useState<Side>('request')
   const [chosen, setChosen] = useState(FIRST)
-  const lane = lanes.find(({ id }) => id === chosen) ?? lanes[0]!
-  const request = bench.requests[lane.id]
-  const exchange = bench.exchanges[lane.id] ?? null
+  const column = columns.find(({ id }) => id === chosen) ?? columns[0]!
+  const request = bench.requests[column.id]
+  const exchange = bench.exchanges[column.id] ?? null
   return html`<section class="panel">
     <header>
       <div class="tabs" role="tablist" aria-label="About the call">
@@ -283,11 +283,11 @@ function Beside({
     </header>
     <div class="panel-body" role="tabpanel" id="side" aria-labelledby=${`side-${side}`}>
       ${
-        lanes.length > 1 &&
+        columns.length > 1 &&
         html`<${SelectField}
           label="Of the call"
-          value=${lane.id}
-          options=${lanes.map(({ id, key, model }) => ({ value: id, label: key ?? model.id }))}
+          value=${column.id}
+          options=${columns.map(({ id, key, model }) => ({ value: id, label: key ?? model.id }))}
           onChange=${setChosen}
         />`
       }
@@ -321,15 +321,15 @@ function Turns({ turns }: { readonly turns: readonly Turn[] }) {
 }
 
 function useBench(
-  lanes: readonly [Lane, ...Lane[]],
+  columns: readonly [Column, ...Column[]],
   credential: BenchProps['credential'],
   onEnded: () => void,
   resent: BenchProps['resent'],
 ) {
-  const [{ model }] = lanes
+  const [{ model }] = columns
   const [begun] = useState(() => resent && draftOf(resent))
   const [draft, setDraft] = useState<Draft>(begun?.draft ?? EMPTY)
-  /** What was said before the last question, by lane. */
+  /** The turns before the last question, by column. */
   const [turns, setTurns] = useState<Readonly<Record<string, readonly Turn[]>>>({
     [FIRST]: begun?.turns ?? [],
   })
@@ -354,23 +354,23 @@ function useBench(
   }, [model.modality])
   const running = Object.values(caller.exchanges).some(({ state }) => state === 'running')
   const busy = sending || running
-  /** The conversation with a lane; one that was added goes on with that of the first. */
-  const past = ({ id }: Lane): readonly Turn[] => {
+  /** The conversation in a column; one that was added goes on with that of the first. */
+  const past = ({ id }: Column): readonly Turn[] => {
     const own = id in caller.exchanges || id in turns ? id : FIRST
     const last = caller.exchanges[own]
     return [...(turns[own] ?? []), ...(question && last ? answered(question, last) : [])]
   }
-  /** Sends to all lanes at once. One that fails leaves the others. */
+  /** Sends to all columns at once. One that fails leaves the others. */
   const run = async (made: Readonly<Record<string, PlayRequest>>, before: () => void) => {
     setError(undefined)
     setSending(true)
     try {
-      const asked = lanes.filter(({ id }) => id in made)
-      const keys = await Promise.all(asked.map(({ key }) => credential(key)))
+      const receivers = columns.filter(({ id }) => id in made)
+      const keys = await Promise.all(receivers.map(({ key }) => credential(key)))
       if (isLeft.current) return
       before()
       setRequests(made)
-      await Promise.all(asked.map(({ id }, i) => caller.send(id, made[id]!, keys[i]!)))
+      await Promise.all(receivers.map(({ id }, i) => caller.send(id, made[id]!, keys[i]!)))
       if (!isLeft.current) onEnded()
     } catch (thrown) {
       setError(toApiError(thrown))
@@ -383,17 +383,20 @@ function useBench(
     setWrong(undefined)
     const isChat = model.modality === 'chat'
     // The answers of the turn before become part of the conversations.
-    const said = Object.fromEntries(lanes.map((lane) => [lane.id, isChat ? past(lane) : []]))
+    const pastTurns = Object.fromEntries(
+      columns.map((column) => [column.id, isChat ? past(column) : []]),
+    )
     const made: Record<string, PlayRequest> = {}
     try {
-      for (const lane of lanes) made[lane.id] = requestOf(lane.model, draft, said[lane.id]!)
+      for (const column of columns)
+        made[column.id] = requestOf(column.model, draft, pastTurns[column.id]!)
     } catch (thrown) {
       if (!(thrown instanceof DraftError)) throw thrown
       return setWrong(thrown)
     }
     await run(made, () => {
       setModality(model.modality)
-      setTurns(said)
+      setTurns(pastTurns)
       const isAsked = isChat && (draft.text !== '' || draft.files.length > 0)
       setQuestion(isAsked ? { role: 'user', content: draft.text, files: draft.files } : undefined)
       if (isChat) setDraft((last) => ({ ...last, text: '', files: [] }))

@@ -56,29 +56,29 @@ const BEGUN: Exchange = {
 }
 
 interface Callers {
-  /** The last call of each lane. */
+  /** The last call of each column. */
   readonly exchanges: Readonly<Record<string, Exchange>>
   /** Resolves with the call when it has ended, also when it failed. */
-  send(lane: string, request: PlayRequest, key: string): Promise<Exchange>
-  /** @param lane the one to stop; all of them without it */
-  stop(lane?: string): void
+  send(column: string, request: PlayRequest, key: string): Promise<Exchange>
+  /** @param column the one to stop; all of them without it */
+  stop(column?: string): void
   forget(): void
 }
 
 export function useCallers(): Callers {
   const [exchanges, setExchanges] = useState<Readonly<Record<string, Exchange>>>({})
   const running = useRef(new Map<string, AbortController>())
-  const stop = (lane?: string) => {
-    for (const [id, one] of running.current) if (lane === undefined || lane === id) one.abort()
+  const stop = (column?: string) => {
+    for (const [id, one] of running.current) if (column === undefined || column === id) one.abort()
   }
   useEffect(() => () => stop(), [])
   return {
     exchanges,
-    async send(lane, request, key) {
-      running.current.get(lane)?.abort()
+    async send(column, request, key) {
+      running.current.get(column)?.abort()
       const own = new AbortController()
-      running.current.set(lane, own)
-      const shown = frames((one) => setExchanges((last) => ({ ...last, [lane]: one })))
+      running.current.set(column, own)
+      const shown = frames((one) => setExchanges((last) => ({ ...last, [column]: one })))
       const last = await exchangeOf(request, key, own.signal, shown.show)
       shown.end(last)
       return last
@@ -224,8 +224,11 @@ async function soundOf(response: Response): Promise<Partial<Exchange>> {
   return { sound: await response.blob() }
 }
 
-function withTools(known: readonly ToolCall[], pieces: readonly ToolPiece[]): readonly ToolCall[] {
-  const calls = [...known]
+function withTools(
+  previous: readonly ToolCall[],
+  pieces: readonly ToolPiece[],
+): readonly ToolCall[] {
+  const calls = [...previous]
   for (const [i, { index, function: piece }] of pieces.entries()) {
     const at = index ?? i
     const before = calls[at] ?? { name: '', arguments: '' }

@@ -109,7 +109,7 @@ export function PolicyEditor({
         <header><h2>JSON</h2></header>
         <div class="panel-body">
           <${TextPane} text=${text} onInput=${edit} error=${parsed.error} invalid=${invalid} />
-          <${ShowAs} asked=${saving(row, parsed.policy ?? last)} entry=${keySeed(row, { policy: parsed.policy ?? last })} />
+          <${ShowAs} request=${saving(row, parsed.policy ?? last)} entry=${keySeed(row, { policy: parsed.policy ?? last })} />
         </div>
       </section>
       <div class=${pane === 'Try it' ? 'stack chosen' : 'stack'}>
@@ -389,10 +389,10 @@ function SavePolicy({
             membersOf(policy),
           ) as unknown as Policy)
         : policy
-      const asked = saving(theirs ?? row, wanted)
-      const { data } = await send<{ data: KeyRow }>(asked)
+      const request = saving(theirs ?? row, wanted)
+      const { data } = await send<{ data: KeyRow }>(request)
       onSaved(data)
-      offerUndo(asked.path, { policy: (theirs ?? row).policy }, data)
+      offerUndo(request.path, { policy: (theirs ?? row).policy }, data)
     } catch (thrown) {
       const error = toApiError(thrown)
       if (error.status !== 412) throw error
@@ -696,9 +696,9 @@ interface TextError {
 
 /** A policy as text: members in the order of the documentation, without those that are empty. */
 function writePolicy(policy: Policy): string {
-  const known = policy as unknown as Record<string, unknown>
-  const names = [...ORDER, ...Object.keys(known).filter((name) => !ORDER.includes(name))]
-  const members = names.filter((name) => !isEmpty(known[name])).map((name) => [name, known[name]])
+  const record = policy as unknown as Record<string, unknown>
+  const names = [...ORDER, ...Object.keys(record).filter((name) => !ORDER.includes(name))]
+  const members = names.filter((name) => !isEmpty(record[name])).map((name) => [name, record[name]])
   return JSON.stringify(Object.fromEntries(members), undefined, 2)
 }
 

@@ -34,7 +34,7 @@ export function PriceImport({
   const [text, setText] = useState('')
   const [missing, setMissing] = useState(false)
   const [comparison, setComparison] = useState<{
-    readonly asked: object
+    readonly request: object
     readonly result: PriceComparison
   }>()
   const dry = useSubmission(async () => {
@@ -48,7 +48,7 @@ export function PriceImport({
           ? { from: 'the pasted list', text }
           : { from: source }
     const { data } = await call<{ data: PriceComparison }>('POST', PATH, { body: request })
-    setComparison({ asked: request, result: data })
+    setComparison({ request, result: data })
   })
   return html`<${Dialog} title="Import prices" wide onClose=${onClose}>
     ${
@@ -93,12 +93,12 @@ export function PriceImport({
 }
 
 function Review({
-  asked,
+  request,
   result,
   onBack,
   onWritten,
 }: {
-  readonly asked: object
+  readonly request: object
   readonly result: PriceComparison
   readonly onBack: () => void
   readonly onWritten: () => void
@@ -108,15 +108,15 @@ function Review({
   const models = [...new Set([...added, ...changed.map(({ model }) => model)])]
   const [left, setLeft] = useState<ReadonlySet<string>>(new Set())
   const [accepted, setAccepted] = useState<ReadonlySet<string>>(new Set())
-  const taken = models.filter((model) => !left.has(model))
+  const chosen = models.filter((model) => !left.has(model))
   const ofHeld = held.filter(({ accept }) => accepted.has(accept))
   const write = useSubmission(async () => {
-    const only = [...new Set([...taken, ...ofHeld.map(({ model }) => model)])]
-    const body = { ...asked, only, accept: [...accepted], write: true }
+    const only = [...new Set([...chosen, ...ofHeld.map(({ model }) => model)])]
+    const body = { ...request, only, accept: [...accepted], write: true }
     await call('POST', PATH, { body })
     onWritten()
   })
-  const many = taken.length + ofHeld.length
+  const many = chosen.length + ofHeld.length
   return html`<form class="stack" ref=${useFocus('.actions button')} onSubmit=${write.submit}>
     <p>
       ${count(added.length)} new, ${count(changed.length)} changed, ${count(held.length)} held back,

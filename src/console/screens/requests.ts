@@ -427,7 +427,7 @@ interface Step {
   readonly from: number
   readonly to: number
   readonly tone: string
-  readonly said?: string
+  readonly detail?: string
 }
 
 const GOOD: ReadonlySet<string> = new Set(['ok', 'passed', 'blocked'])
@@ -451,7 +451,7 @@ function Waterfall({ call }: { readonly call: ShownDetails }) {
       from: at,
       to,
       tone: result === 'ok' ? 'accent' : 'bad',
-      said: [status && `status ${status}`, message].filter(Boolean).join(': '),
+      detail: [status && `status ${status}`, message].filter(Boolean).join(': '),
     })
     at = to
   }
@@ -475,9 +475,9 @@ function Waterfall({ call }: { readonly call: ShownDetails }) {
     <h3>Time</h3>
     <ol class="waterfall">
       ${steps.map(
-        ({ name, from, to, tone, said }) =>
+        ({ name, from, to, tone, detail }) =>
           html`<li>
-            <span>${name}${said && html`<br /><span class="muted">${said}</span>`}</span>
+            <span>${name}${detail && html`<br /><span class="muted">${detail}</span>`}</span>
             <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
               <rect class="track" width="100" height="8" />
               <rect

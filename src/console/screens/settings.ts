@@ -323,7 +323,7 @@ function useManual(page: string): string | undefined {
 
 /** Reads the tables of the page of the manual about the configuration. */
 function meaningsIn(manual: string): MeaningOf {
-  const known: (readonly [head: string, pattern: RegExp, meaning: Meaning])[] = []
+  const entries: (readonly [head: string, pattern: RegExp, meaning: Meaning])[] = []
   let parents: readonly string[] = []
   for (const line of manual.split('\n')) {
     const [names = '', type = '', usual = '', text = ''] = plain(line).split(' | ')
@@ -333,11 +333,11 @@ function meaningsIn(manual: string): MeaningOf {
       for (const path of parents.flatMap((one) =>
         names.split(', ').map((name) => below(one, name)),
       ))
-        known.push([path.split('.')[0]!, patternOf(path), { text, type, usual }])
+        entries.push([path.split('.')[0]!, patternOf(path), { text, type, usual }])
   }
-  const bySection = Map.groupBy(known, ([head]) => head)
-  return (given) => {
-    const path = given.replace(/^.*\.(?=egress\.)/, '')
+  const bySection = Map.groupBy(entries, ([head]) => head)
+  return (name) => {
+    const path = name.replace(/^.*\.(?=egress\.)/, '')
     return bySection.get(path.split('.')[0]!)?.find(([, pattern]) => pattern.test(path))?.[2]
   }
 }

@@ -149,16 +149,16 @@ function FirstCall({
     model ? null : '/v1/models',
     { key: secret },
   )
-  const asked =
+  const modelId =
     model ||
     models.data?.data.find(({ id, modality }) => modality === 'chat' && !id.startsWith('mock/'))?.id
   const form = useSubmission(async () => {
-    const body = { model: asked, messages: [{ role: 'user', content: text }] }
+    const body = { model: modelId, messages: [{ role: 'user', content: text }] }
     setAnswer(await call<ChatAnswer>('POST', '/v1/chat/completions', { key: secret, body }))
     onCalled()
   })
   return html`<form class="form" ref=${begin} onSubmit=${form.submit}>
-    <${TextField} label=${html`Ask <span class="mono">${asked ?? '…'}</span>`} value=${text} onInput=${setText} />
+    <${TextField} label=${html`Ask <span class="mono">${modelId ?? '…'}</span>`} value=${text} onInput=${setText} />
     <div class="actions"><${Button} kind="primary" type="submit" busy=${form.busy}>Send<//></div>
     ${form.error && html`<${Failure} error=${form.error} />`}
     ${answer && html`<div class="notice ok" role="status"><p><bdi>${answer.choices?.[0]?.message.content ?? ''}</bdi></p><p class="muted">It cost ${exactMoney(answer.usage?.cost)}. <a href="/console/requests">The call</a> · <a href="/console">Overview</a></p></div>`}

@@ -121,9 +121,9 @@ function NewTeam({
     ...(wanted.length > 0 && { limits: limitsOf(wanted) }),
     ...(allowed.length > 0 && { models: allowed }),
   }
-  const asked = { method: 'POST', path: `/admin/accounts/${account}/teams`, body: settings }
+  const request = { method: 'POST', path: `/admin/accounts/${account}/teams`, body: settings }
   const form = useSubmission(async () => {
-    const { data } = await send<{ data: TeamRow }>(asked)
+    const { data } = await send<{ data: TeamRow }>(request)
     onDone(data.id)
   })
   const { errorFor } = form
@@ -133,7 +133,7 @@ function NewTeam({
       <${TextField} label="Name" value=${name} onInput=${setName} autofocus error=${errorFor('name')} />
       <${LimitEditor} limits=${limits} onChange=${setLimits} none="None." errorFor=${errorFor} />
       <${ModelsField} value=${models} onInput=${setModels} error=${errorFor('models')} />
-      <${FormEnd} form=${form} verb="Create team" right="keys" onClose=${onClose} asked=${asked} entry=${entry} />
+      <${FormEnd} form=${form} verb="Create team" right="keys" onClose=${onClose} request=${request} entry=${entry} />
     </form>
   <//>`
 }
@@ -143,9 +143,9 @@ function Invite({ team, onClose }: { readonly team: TeamRow; readonly onClose: (
   const [name, setName] = useState('')
   const [link, setLink] = useState<string>()
   const body = { account: team.account_id, team: team.id, name: name.trim() }
-  const asked = { method: 'POST', path: '/admin/members', body }
+  const request = { method: 'POST', path: '/admin/members', body }
   const form = useSubmission(async () => {
-    const answer = await send<{ link: string }>(asked)
+    const answer = await send<{ link: string }>(request)
     setLink(new URL(answer.link, location.origin).href)
   })
   if (link !== undefined)
@@ -157,7 +157,7 @@ function Invite({ team, onClose }: { readonly team: TeamRow; readonly onClose: (
   return html`<${Dialog} title=${html`Invite to <bdi>${team.name}</bdi>`} onClose=${onClose}>
     <form class="form" onSubmit=${form.submit}>
       <${TextField} label="Name" value=${name} onInput=${setName} autofocus error=${form.errorFor('name')} />
-      <${FormEnd} form=${form} verb="Invite" right="keys" onClose=${onClose} asked=${asked} />
+      <${FormEnd} form=${form} verb="Invite" right="keys" onClose=${onClose} request=${request} />
     </form>
   <//>`
 }

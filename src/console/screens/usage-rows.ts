@@ -79,8 +79,8 @@ function namesOf({ data, key_names: names = {} }: UsageAnswer) {
 export function sumOf(cells: readonly UsageSums[]): UsageSums {
   const costs = cells.flatMap(({ cost_usd }) => cost_usd ?? [])
   const counts = COUNTS.map((name) => {
-    const known = cells.flatMap((cell) => cell[name] ?? [])
-    return [name, known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0)] as const
+    const numbers = cells.flatMap((cell) => cell[name] ?? [])
+    return [name, numbers.length === 0 ? null : numbers.reduce((sum, one) => sum + one, 0)] as const
   })
   return {
     ...(Object.fromEntries(counts) as Record<(typeof COUNTS)[number], number | null>),

@@ -405,8 +405,8 @@ function seriesOf(rows: readonly UsageRow[], hidden: readonly string[]): PlotPro
   }))
   if (rest.length === 0) return named
   const values = rest[0]!.values.map((_, step) => {
-    const known = rest.flatMap((row) => row.values[step] ?? [])
-    return known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0)
+    const numbers = rest.flatMap((row) => row.values[step] ?? [])
+    return numbers.length === 0 ? null : numbers.reduce((sum, one) => sum + one, 0)
   })
   const label = `Other (${rest.length})`
   return [...named, { label, values, hidden: hidden.includes(label) }]

@@ -37,10 +37,13 @@ export const undoRevision = (revision: number) =>
   call('POST', '/admin/managed/undo', { body: { revision } })
 
 /** Changes what is set up at run time, all or nothing, and offers to take that back. */
-export async function changeEntries(changes: readonly EntryChange[], said: string): Promise<void> {
+export async function changeEntries(
+  changes: readonly EntryChange[],
+  message: string,
+): Promise<void> {
   const { method, path, body } = entriesRequest(changes)
   const { data } = await call<{ data: Applied }>(method, path, { body })
-  toast(said, () => undoRevision(data.revision))
+  toast(message, () => undoRevision(data.revision))
   acted.value++
 }
 

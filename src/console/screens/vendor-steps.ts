@@ -180,7 +180,7 @@ export function ChooseModels({
         ${offers.length > shown.length && html`<p class="muted">${count(shown.length)} of ${count(offers.length)}: search for the others.</p>`}`
     }
     ${missing && html`<p class="error" role="alert">${missing}</p>`}
-    <${FormEnd} form=${form} verb="Serve them" right="config" asked=${entriesRequest(changesWith(shownOnly))} entry=${configOf(changesWith(shownOnly))} />
+    <${FormEnd} form=${form} verb="Serve them" right="config" request=${entriesRequest(changesWith(shownOnly))} entry=${configOf(changesWith(shownOnly))} />
   </form>`
 }
 

@@ -316,7 +316,7 @@ function History({ onClose }: { readonly onClose: () => void }) {
     act: async () => {
       const body = { to }
       const { data } = await call<{ data: Applied }>('POST', '/admin/managed/revert', { body })
-      return { said: `Back to revision ${to}`, undo: () => undoRevision(data.revision) }
+      return { message: `Back to revision ${to}`, undo: () => undoRevision(data.revision) }
     },
   })
   return html`<${Dialog} title="History of what is set up here" wide onClose=${onClose}>
