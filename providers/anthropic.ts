@@ -107,12 +107,12 @@ export default defineProvider({
       }),
       chat: withRemedies(
         host,
-        withFunctionsOnly(async (given) => {
-          const { model, signal } = given
-          const asked = await requestOf(given)
-          const { answersByTool } = asked
-          const stream = asked.body.stream === true
-          const body = JSON.stringify(service.toBody(asked.body))
+        withFunctionsOnly(async (chatRequest) => {
+          const { model, signal } = chatRequest
+          const prepared = await requestOf(chatRequest)
+          const { answersByTool } = prepared
+          const stream = prepared.body.stream === true
+          const body = JSON.stringify(service.toBody(prepared.body))
           const url = service.urlOf(model, stream)
           const request = { url, headers: service.headers, body, signal, stream }
           const response = await send(host, request, httpFailure)

@@ -248,10 +248,10 @@ export default defineProvider({
 
       chat: withRemedies(
         host,
-        withFunctionsOnly(async (given) => {
-          const { input, model, options, signal } = given
+        withFunctionsOnly(async (chatRequest) => {
+          const { input, model, options, signal } = chatRequest
           const deployment = options as v.InferOutput<typeof deploymentOptions>
-          const { body, answerTool, traits } = await requestOf(given)
+          const { body, answerTool, traits } = await requestOf(chatRequest)
           const stream = input.stream === true
           const method = stream ? 'converse-stream' : 'converse'
           const url = joinUrl(base, `model/${encodeURIComponent(model)}/${method}`)
@@ -282,10 +282,10 @@ function controlOf(base: string): string {
 }
 
 function signerOf(
-  given: v.InferOutput<typeof members>,
+  options: v.InferOutput<typeof members>,
   login: Login<AwsCredentials> | undefined,
 ): Signer {
-  const { region, apiKey, accessKeyId = '', secretAccessKey = '', sessionToken } = given
+  const { region, apiKey, accessKeyId = '', secretAccessKey = '', sessionToken } = options
   if (apiKey !== undefined) return bearer(apiKey)
   const key = { accessKeyId, secretAccessKey, sessionToken }
   return signature(region, login ?? { credentials: () => key })

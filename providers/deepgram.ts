@@ -62,11 +62,11 @@ const TAKES_TERMS = /^(nova-3|flux)/
 const MAX_TERMS = 100
 
 /** Terms to listen for. Other vendors read a prompt as sentences; Deepgram takes single terms of up to five words. */
-function termsIn(given: unknown): readonly string[] {
-  const terms = Array.isArray(given)
-    ? given
-    : typeof given === 'string'
-      ? given.split(/[,;\n]/)
+function termsIn(value: unknown): readonly string[] {
+  const terms = Array.isArray(value)
+    ? value
+    : typeof value === 'string'
+      ? value.split(/[,;\n]/)
       : []
   return terms
     .map((term) => String(term).trim())
@@ -80,7 +80,7 @@ function termsIn(given: unknown): readonly string[] {
  */
 function toTranscription(
   body: string,
-  { response_format: format, language: asked }: TranscriptionInput,
+  { response_format: format, language: requestedLanguage }: TranscriptionInput,
   fail: Host['fail'],
 ): Transcription {
   const { metadata, results } = Object(parseAnswer(body, fail))
@@ -89,7 +89,7 @@ function toTranscription(
   const duration = Number(metadata?.duration)
   // Deepgram transcribes and charges each channel separately.
   const seconds = duration * Math.max(1, results.channels.length)
-  const language = results.channels[0]?.detected_language ?? asked
+  const language = results.channels[0]?.detected_language ?? requestedLanguage
   const { utterances } = results
   return {
     text: alternatives

@@ -48,21 +48,21 @@ const NAME = /^([a-z]{2,4}(?:-[A-Za-z0-9]{1,8})*)(\+[A-Za-z0-9]{1,20})?$/
 /**
  * The eSpeak voice for a name that the client sent: a voice of OpenAI or of the configuration, or a language with or
  * without a variant (`de`, `de+f2`).
- * @param known languages that eSpeak speaks
+ * @param available languages that eSpeak speaks
  * @throws the failure class `bad_request` for an unknown voice
  */
 function resolveVoice(
   requested: SpeechInput['voice'],
   language: string,
   own: Readonly<Record<string, string>>,
-  known: ReadonlySet<string>,
+  available: ReadonlySet<string>,
   fail: Host['fail'],
 ): string {
   const name = voiceName(requested)
   const variant = VARIANTS[name]
   const voice = own[name] ?? (variant ? `${language}+${variant}` : name)
   const [, voiceLanguage] = NAME.exec(voice) ?? []
-  if (voiceLanguage && known.has(voiceLanguage.toLowerCase())) return voice
+  if (voiceLanguage && available.has(voiceLanguage.toLowerCase())) return voice
   throw fail(
     'bad_request',
     `The voice is not known here. Ask for one of ${Object.keys(VARIANTS).join(', ')}, or for a language such as "de".`,
@@ -253,7 +253,7 @@ export default defineProvider({
   options,
   deploymentOptions,
   async setup({ command, processes = 4 * availableParallelism(), voices }, { fail }) {
-    const known = await listLanguages(command)
+    const available = await listLanguages(command)
     const queue = new BoundedQueue(processes)
     return {
       address: null,
@@ -267,7 +267,7 @@ export default defineProvider({
           )
         }
         const { language } = options as DeploymentOptions
-        const voice = resolveVoice(input.voice, language, voices, known, fail)
+        const voice = resolveVoice(input.voice, language, voices, available, fail)
         const release = await queue.enter(signal, () =>
           fail('overloaded', 'Too many texts are waiting to be spoken.'),
         )

@@ -132,11 +132,11 @@ export default defineProvider({
 
       chat: withRemedies(
         host,
-        withFunctionsOnly(async (given) => {
-          const { model, signal } = given
-          const stream = given.input.stream === true
+        withFunctionsOnly(async (chatRequest) => {
+          const { model, signal } = chatRequest
+          const stream = chatRequest.input.stream === true
           const verb = stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
-          const { body, answerTool } = await requestOf(given)
+          const { body, answerTool } = await requestOf(chatRequest)
           const context = { answerTool, fail: host.fail }
           const post = () => client.post(model, verb, body, { signal, stream })
           if (refusesPenalties.has(model)) dropPenalties(body)

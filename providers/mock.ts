@@ -265,8 +265,8 @@ const DOCUMENTS_PER_UNIT = 100
 function rerank({ query, documents }: RerankInput, uncounted: boolean): RerankResult {
   const wanted = wordsOf(query)
   const results = documents.map((document, index) => {
-    const found = new Set(wordsOf(typeof document === 'string' ? document : document.text))
-    const shared = wanted.filter((word) => found.has(word)).length
+    const words = new Set(wordsOf(typeof document === 'string' ? document : document.text))
+    const shared = wanted.filter((word) => words.has(word)).length
     return { index, relevance_score: wanted.length === 0 ? 0 : shared / wanted.length }
   })
   const searchUnits = Math.ceil(documents.length / DOCUMENTS_PER_UNIT)

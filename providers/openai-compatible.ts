@@ -114,7 +114,7 @@ const options = v.pipe(
     'either "apiKey" or "vertex", which logs in by itself',
   ),
   v.check(
-    (given) => given.baseURL !== undefined || given.vertex !== undefined,
+    (options) => options.baseURL !== undefined || options.vertex !== undefined,
     '"baseURL", the address up to and without "/chat/completions"',
   ),
 )

@@ -62,8 +62,8 @@ export default defineProvider({
   options,
   setup({ languages, folder, threads = defaultThreads(), maxPages }, host) {
     if (!hasOcr({ language: false })) throw new Error(`needs optional packages: ${INSTALL_OCR}`)
-    const found = languages.map((name) => findLanguage(name, folder))
-    const readers = new Threads(threads, found, host.fail)
+    const languageFiles = languages.map((name) => findLanguage(name, folder))
+    const readers = new Threads(threads, languageFiles, host.fail)
     return {
       address: null,
       async ocr({ input, signal }) {

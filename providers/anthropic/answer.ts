@@ -237,8 +237,8 @@ class AnswerState implements Step<any, ChatChunk> {
   }
 
   /** Emits text, or a part of a call's input. */
-  #emitText(block: OpenBlock, said: unknown, emit: Emit): void {
-    const text = this.#textOf(said)
+  #emitText(block: OpenBlock, value: unknown, emit: Emit): void {
+    const text = this.#textOf(value)
     if (!text) return
     block.emitted = true
     this.#output += text.length
@@ -351,10 +351,10 @@ type Counts = Readonly<Record<string, any>>
 /** Merges a later report into earlier ones. Counts that are absent or zero in the later report keep their value. */
 function withLater(counts: Counts | undefined, later: unknown): Counts | undefined {
   if (typeof later !== 'object' || later === null) return counts
-  const known = Object.entries(later).filter(
+  const reported = Object.entries(later).filter(
     ([name, value]) => value || counts?.[name] === undefined,
   )
-  return { ...counts, ...Object.fromEntries(known) }
+  return { ...counts, ...Object.fromEntries(reported) }
 }
 
 /** Usage in the gateway's form. */

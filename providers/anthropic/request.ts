@@ -130,8 +130,8 @@ function thinkingFor(
   turns: readonly Turn[],
   forced: boolean,
 ): Thinking {
-  const asked = input.max_completion_tokens !== undefined
-  const wanted = toThinking(input.reasoning, traits, limit, asked)
+  const isLimited = input.max_completion_tokens !== undefined
+  const wanted = toThinking(input.reasoning, traits, limit, isLimited)
   const excluded = forced && !traits.forcedToolsWithThinking
   if (!wanted.on) return wanted
   return excluded || lostThoughts(turns, traits) ? withoutThinking(traits) : wanted
@@ -186,10 +186,10 @@ function sampling(input: ChatInput, traits: Traits, thinking: Thinking): object 
 }
 
 function stops(stop: unknown): object {
-  const given = (typeof stop === 'string' ? [stop] : ((stop ?? []) as string[])).filter(
+  const sequences = (typeof stop === 'string' ? [stop] : ((stop ?? []) as string[])).filter(
     (text) => !isBlank(text),
   )
-  return given.length > 0 ? { stop_sequences: given } : {}
+  return sequences.length > 0 ? { stop_sequences: sequences } : {}
 }
 
 /** An opaque id of the end user, which lets the vendor detect abuse. */

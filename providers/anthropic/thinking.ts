@@ -28,13 +28,13 @@ const UNSET: Thinking = { on: false }
 /**
  * The thinking parameters of a request.
  * @param limit most tokens of the answer, thinking included
- * @param asked whether the client set this limit
+ * @param isLimited whether the client set this limit
  */
 export function toThinking(
   reasoning: Reasoning | undefined,
   traits: Traits,
   limit: number,
-  asked: boolean,
+  isLimited: boolean,
 ): Thinking {
   if (!reasoning || traits.thinking === 'never') return UNSET
   const { effort, max_tokens: budget, enabled, exclude } = reasoning
@@ -43,7 +43,7 @@ export function toThinking(
   const byBudget = traits.thinking === 'budget' || (budget !== undefined && traits.budgets)
   if (byBudget) return withBudget(budget ?? limit * SHARES[effort ?? 'medium']!, limit)
   const display = exclude ? 'omitted' : 'summarized'
-  const wanted = budget === undefined ? effort : effortOf(budget, asked ? limit : undefined)
+  const wanted = budget === undefined ? effort : effortOf(budget, isLimited ? limit : undefined)
   return {
     on: true,
     thinking: { type: 'adaptive', ...(traits.hidesThinking ? { display } : {}) },

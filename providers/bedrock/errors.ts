@@ -61,13 +61,13 @@ export function frameFailure(fail: Host['fail'], { name, payload }: Frame): Erro
 
 function toFailure(
   fail: Host['fail'],
-  given: string,
+  errorType: string,
   text: unknown,
   otherwise: FailureClass,
   status: number,
 ): Error {
   // The header has the form `com.amazon.coral.service#Name:http://internal.amazon.com/…`.
-  const name = given.split(':', 1)[0]!.split('#').at(-1)!.toLowerCase()
+  const name = errorType.split(':', 1)[0]!.split('#').at(-1)!.toLowerCase()
   const message = typeof text === 'string' ? text : ''
   const failure = classify(name, message, otherwise)
   const shown = /^\w{1,64}$/.test(name) ? `, ${name}` : ''

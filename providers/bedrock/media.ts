@@ -59,16 +59,17 @@ export function fileBlock(file: any, name: () => string, { path, fail }: Place):
   const param = `${path}.file.file_data`
   const url: string = file.file_data
   const { type, base64 } = split(url)
-  const found = formatOf(base64)
-  if (found ? IMAGES.has(found) : type.startsWith('image/')) return imageBlock(url, { path, fail })
+  const detected = formatOf(base64)
+  if (detected ? IMAGES.has(detected) : type.startsWith('image/'))
+    return imageBlock(url, { path, fail })
   if (type.startsWith('video/')) {
     const kind = type.slice('video/'.length)
     const format = VIDEO_NAMES[kind] ?? kind
     if (VIDEOS.has(format)) return { video: { format, source: { bytes: base64 } } }
   }
   const extension = /\.(\w{1,5})$/.exec(String(file.filename ?? ''))?.[1]?.toLowerCase()
-  const known = Object.values(DOCUMENTS).find((format) => format === extension)
-  const format = found ?? DOCUMENTS[type] ?? known
+  const byExtension = Object.values(DOCUMENTS).find((format) => format === extension)
+  const format = detected ?? DOCUMENTS[type] ?? byExtension
   if (format !== undefined) return { document: { format, name: name(), source: { bytes: base64 } } }
   const message = `Expected a document such as a PDF, a text or a table at ${path}, found ${shown(type)}.`
   throw fail('bad_request', message, { code: 'invalid_document', param })

@@ -90,32 +90,32 @@ export function traitsOf(model: string): Traits {
 }
 
 function claude(name: string): Traits {
-  const known = claudeTraitsOf(name)
+  const base = claudeTraitsOf(name)
   // Bedrock does not offer structured output for Claude Opus 4.1.
-  const schemas = known.schemas && !name.includes('opus-4-1')
+  const schemas = base.schemas && !name.includes('opus-4-1')
   return {
     ...PLAIN,
     cache: WITHOUT_CACHE.test(name) ? 'nowhere' : 'everywhere',
     schema: schemas ? 'native' : 'tool',
     narrow: toSupportedSchema,
     signsReasoning: true,
-    forcedTools: known.forcedTools,
+    forcedTools: base.forcedTools,
     visibleStops: true,
     stopPath: '/stop_sequence',
     topK: (top_k) => ({ top_k }),
     toReasoning(reasoning, limit) {
-      const most = Math.min(limit ?? Infinity, known.maxTokens)
-      const { thinking, effort, on } = toThinking(reasoning, known, most, limit !== undefined)
+      const most = Math.min(limit ?? Infinity, base.maxTokens)
+      const { thinking, effort, on } = toThinking(reasoning, base, most, limit !== undefined)
       return {
         fields: { ...(thinking && { thinking }), ...(effort && { output_config: { effort } }) },
         thinks: on,
         excludesForcedTools: on,
-        needsPriorReasoning: known.thinking === 'budget',
+        needsPriorReasoning: base.thinking === 'budget',
       }
     },
     refuses(thinks) {
-      if (thinks || !known.sampling) return ALL
-      return known.samplingTogether ? [] : ['topP']
+      if (thinks || !base.sampling) return ALL
+      return base.samplingTogether ? [] : ['topP']
     },
   }
 }

@@ -63,13 +63,13 @@ const ANSWER_TOOL = 'json_answer'
 
 /** Builds the body. @throws the failure class `bad_request` for what these models do not support */
 export function toConverse(
-  given: ChatInput,
-  known: Traits,
+  request: ChatInput,
+  baseTraits: Traits,
   options: RequestOptions,
   fail: Host['fail'],
 ): ConverseRequest {
-  const traits = withOptions(known, options)
-  const input = without(given, options.omit)
+  const traits = withOptions(baseTraits, options)
+  const input = without(request, options.omit)
   requireOneAnswer(input, fail)
   const limit = input.max_completion_tokens
   const conversation = toConversation(input.messages, traits, fail)
@@ -110,8 +110,8 @@ export function toConverse(
 }
 
 function withOptions(traits: Traits, { cache, schema }: RequestOptions): Traits {
-  const { cache: known } = traits
-  const places = cache === true && known === 'nowhere' ? 'messages' : known
+  const { cache: cachePlaces } = traits
+  const places = cache === true && cachePlaces === 'nowhere' ? 'messages' : cachePlaces
   return {
     ...traits,
     cache: cache === false ? 'nowhere' : places,
@@ -120,10 +120,10 @@ function withOptions(traits: Traits, { cache, schema }: RequestOptions): Traits 
 }
 
 function without(input: ChatInput, names: readonly string[] = []): ChatInput {
-  const given = Object.entries(input).filter(
+  const entries = Object.entries(input).filter(
     ([name]) => name === 'messages' || !names.includes(name),
   )
-  return Object.fromEntries(given) as ChatInput
+  return Object.fromEntries(entries) as ChatInput
 }
 
 /**
@@ -156,12 +156,12 @@ function toolsOf(
   fail: Host['fail'],
 ): ToolConfig | undefined {
   const choice = input.tool_choice
-  const given = allowedTools(input)
-  if (isForced(choice) && given.length === 0) throw nothingToCall(fail)
+  const allowed = allowedTools(input)
+  if (isForced(choice) && allowed.length === 0) throw nothingToCall(fail)
   if (isForced(choice) && !traits.forcedTools) throw cannotForce(fail)
-  if (called.size === 0 && (given.length === 0 || choice === 'none')) return undefined
+  if (called.size === 0 && (allowed.length === 0 || choice === 'none')) return undefined
   const tools: Block[] = []
-  for (const tool of given) {
+  for (const tool of allowed) {
     const { function: definition, cache_control } = tool
     // Models with native schemas also have strict tools.
     const strictly = definition.strict === true && traits.schema === 'native'
@@ -169,9 +169,9 @@ function toolsOf(
     tools.push(specOf(flat.function, strictly, traits))
     if (cache_control && traits.cache === 'everywhere') tools.push(cachePoint(cache_control))
   }
-  const names = new Set(given.map((tool) => tool.function.name))
+  const names = new Set(allowed.map((tool) => tool.function.name))
   for (const name of called) if (!names.has(name)) tools.push(specOf({ name }, false, traits))
-  const toolChoice = given.length > 0 ? choiceOf(choice) : undefined
+  const toolChoice = allowed.length > 0 ? choiceOf(choice) : undefined
   return { tools, ...(toolChoice && { toolChoice }) }
 }
 
@@ -226,8 +226,8 @@ function schemaOf(input: ChatInput, traits: Traits, hasTools: boolean, fail: Hos
 function configOf(input: ChatInput, traits: Traits, { thinks }: ReasoningRequest): object {
   const refused: readonly Sampling[] = traits.refuses(thinks)
   const { temperature, top_p: topP } = input as { temperature?: number; top_p?: number }
-  const given = [input.stop ?? []].flat() as string[]
-  const stops = given.filter((stop) => (traits.visibleStops ? stop.trim() : stop))
+  const sequences = [input.stop ?? []].flat() as string[]
+  const stops = sequences.filter((stop) => (traits.visibleStops ? stop.trim() : stop))
   const config: Record<string, unknown> = {}
   if (temperature !== undefined && !refused.includes('temperature')) {
     config.temperature = Math.min(1, temperature)

@@ -116,11 +116,11 @@ class AnswerState {
       if (this.#usage) emit({ choices: [], usage: this.#usage })
       throw failure
     }
-    const given: readonly any[] = payload.candidates ?? []
+    const candidates: readonly any[] = payload.candidates ?? []
     const choices =
-      given.length === 0 && payload.promptFeedback?.blockReason
+      candidates.length === 0 && payload.promptFeedback?.blockReason
         ? this.#filtered()
-        : given.flatMap((one, position) => this.#read(one ?? {}, position, payload.responseId))
+        : candidates.flatMap((one, position) => this.#read(one ?? {}, position, payload.responseId))
     const chunk: ChatChunk = { choices }
     if (this.#usage) {
       chunk.usage = this.#usage
@@ -156,20 +156,20 @@ class AnswerState {
   }
 
   /** It is empty for a candidate without content, so that another deployment can still be tried. */
-  #read(given: any, position: number, responseId: string | undefined): ChatChunkChoice[] {
-    const index: number = given.index ?? position
+  #read(raw: any, position: number, responseId: string | undefined): ChatChunkChoice[] {
+    const index: number = raw.index ?? position
     let candidate = this.#candidates.get(index)
     if (!candidate) {
       const seed = `${responseId ?? randomUUID()}:${index}`
       candidate = new Candidate(seed, this.#answerTool, this.#fail)
       this.#candidates.set(index, candidate)
     }
-    const delta = candidate.read(given)
-    const finish_reason = finishReasonOf(given)
+    const delta = candidate.read(raw)
+    const finish_reason = finishReasonOf(raw)
     if (finish_reason) candidate.finished = true
-    if (!delta && !finish_reason && !given.logprobsResult) return []
+    if (!delta && !finish_reason && !raw.logprobsResult) return []
     const choice: ChatChunkChoice = { index, delta: delta ?? {}, finish_reason }
-    if (given.logprobsResult) choice.logprobs = toLogprobs(given.logprobsResult)
+    if (raw.logprobsResult) choice.logprobs = toLogprobs(raw.logprobsResult)
     return [choice]
   }
 

@@ -101,8 +101,8 @@ export async function countTokens(
   const { contents, systemInstruction, tools } = body
   const read = { contents, systemInstruction, tools }
   const name = model.includes('/') ? model : `models/${model}`
-  const asked = isVertex ? read : { generateContentRequest: { model: name, ...read } }
-  const response = await client.post(model, 'countTokens', asked, { signal })
+  const requestBody = isVertex ? read : { generateContentRequest: { model: name, ...read } }
+  const response = await client.post(model, 'countTokens', requestBody, { signal })
   const { totalTokens } = Object(await readJson(response, host))
   const tokens = countOrNone(totalTokens)
   if (tokens === null) throw notAnAnswer(host.fail)

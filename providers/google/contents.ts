@@ -135,20 +135,20 @@ class ContentBuilder {
       .map(({ text, signature }) => ({ text, thought: true, ...signed(signature) }))
     const signatures = blocks.filter(({ type, data }) => type === 'reasoning.encrypted' && data)
     const content = message.content === '' ? message.refusal : (message.content ?? message.refusal)
-    const said = this.#partsOf({ ...message, content }, path)
+    const contentParts = this.#partsOf({ ...message, content }, path)
     const calls = callsOf(message)
-    if (said.length === 0 && calls.length === 0) return []
+    if (contentParts.length === 0 && calls.length === 0) return []
     // A signature without a call belongs to the end of the text.
     const signature = signed(signatures.findLast(({ id }) => !id)?.data)
-    const last = said.pop()
-    if (last) said.push({ ...last, ...signature })
+    const last = contentParts.pop()
+    if (last) contentParts.push({ ...last, ...signature })
     const fallback = isBefore(this.#model, 3) ? {} : signed(SKIP_SIGNATURE)
     const called = calls.map((call, position) => {
       const own = signed(signatures.find(({ id }) => id && id === call.id)?.data)
       const other = position > 0 ? {} : last ? fallback : { ...fallback, ...signature }
       return { functionCall: this.#toCall(call), ...other, ...own }
     })
-    return [...thoughts, ...said, ...called]
+    return [...thoughts, ...contentParts, ...called]
   }
 
   #toCall(call: Call): Part {

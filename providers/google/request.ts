@@ -100,21 +100,21 @@ const ANSWER_TOOL = 'final_answer'
 
 /** Converts tools, tool choice and the form of the answer. @throws the failure class `bad_request` for a choice without tools */
 function toForms(input: ChatInput, model: string, fail: Host['fail']): Forms {
-  const { tools: given = [], tool_choice: choice } = input
+  const { tools: allTools = [], tool_choice: choice } = input
   const format = responseFormat(input)
-  if (isForced(choice) && given.length === 0) throw nothingToCall(fail)
-  const asked = format && format.type !== 'text'
-  if (!asked || given.length === 0 || !isBefore(model, 3)) {
-    return { tools: toTools(given, choice), ...(asked && { config: toToolConfig(format) }) }
+  if (isForced(choice) && allTools.length === 0) throw nothingToCall(fail)
+  const hasFormat = format && format.type !== 'text'
+  if (!hasFormat || allTools.length === 0 || !isBefore(model, 3)) {
+    return { tools: toTools(allTools, choice), ...(hasFormat && { config: toToolConfig(format) }) }
   }
   // These models take functions or a form of the answer.
   if (choice === 'none') return { config: toToolConfig(format) }
   const schema = format.type === 'json_schema' ? format.json_schema.schema : undefined
   if (format.type !== 'json_schema' || isForced(choice)) {
-    return { tools: toTools(given, choice), words: jsonInWords(schema) }
+    return { tools: toTools(allTools, choice), words: jsonInWords(schema) }
   }
   const answer = { name: ANSWER_TOOL, description: 'Gives the answer.', parameters: schema }
-  const tools = toTools([...given, { type: 'function', function: answer }], answering(choice))
+  const tools = toTools([...allTools, { type: 'function', function: answer }], answering(choice))
   return { tools, answerTool: ANSWER_TOOL }
 }
 

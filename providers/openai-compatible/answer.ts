@@ -63,12 +63,12 @@ export function readChunks(profile: VendorProfile): Step<any, ChatChunk> {
 export function readCompletion(payload: any, profile: VendorProfile): ChatCompletion {
   const failed = failureIn(payload, profile.fail)
   if (failed) throw failed.error
-  const given = payload.choices
-  if (!Array.isArray(given) || given.length === 0 || given.some((choice) => !choice))
+  const choices = payload.choices
+  if (!Array.isArray(choices) || choices.length === 0 || choices.some((choice) => !choice))
     throw notAnAnswer(profile.fail)
   const answer = new AnswerState(profile)
   const chunks = [answer.push(payload, 'message'), ...answer.rest(true)]
-  const messages: ChatCompletion['choices'] = given.map((choice, position) => ({
+  const messages: ChatCompletion['choices'] = choices.map((choice, position) => ({
     index: choice.index ?? position,
     message: { role: 'assistant', content: null },
     finish_reason: choice.finish_reason ?? null,
@@ -79,8 +79,8 @@ export function readCompletion(payload: any, profile: VendorProfile): ChatComple
   for (const chunk of chunks) {
     if (!chunk) continue
     // Nothing follows a whole answer.
-    const { usageIsPartial: _partial, ...said } = chunk
-    Object.assign(completion, said, { choices: messages })
+    const { usageIsPartial: _partial, ...members } = chunk
+    Object.assign(completion, members, { choices: messages })
     for (const { index, delta } of chunk.choices) {
       const target = messages.find((one) => one.index === index)?.message
       if (target && delta) append(target, delta)
@@ -91,8 +91,8 @@ export function readCompletion(payload: any, profile: VendorProfile): ChatComple
 
 /** vLLM names the stop sequence that ended an answer, or the number of a token. */
 function stopSequenceOf(choice: any): { stop_sequence?: string } {
-  const { stop_reason: said } = choice ?? {}
-  return typeof said === 'string' && said !== '' ? { stop_sequence: said } : {}
+  const { stop_reason: reason } = choice ?? {}
+  return typeof reason === 'string' && reason !== '' ? { stop_sequence: reason } : {}
 }
 
 /** The failure of an error payload, or of one that cannot be an answer. */
@@ -140,11 +140,11 @@ class AnswerState {
    * @param member the member of a choice that has its content
    */
   push(payload: any, member: 'delta' | 'message' = 'delta'): ChatChunk | undefined {
-    const given: any[] = Array.isArray(payload.choices) ? payload.choices : []
+    const items: any[] = Array.isArray(payload.choices) ? payload.choices : []
     let choices: ChatChunkChoice[] | undefined
     let hasContent = false
-    for (let i = 0; i < given.length; i++) {
-      const { index = i, [member]: delta, finish_reason, stop_reason, logprobs } = given[i] ?? {}
+    for (let i = 0; i < items.length; i++) {
+      const { index = i, [member]: delta, finish_reason, stop_reason, logprobs } = items[i] ?? {}
       const content = delta ? this.#choice(index).read(delta) : undefined
       if (content) hasContent = true
       if (finish_reason) this.#finished = true
@@ -162,7 +162,7 @@ class AnswerState {
     choices ??= []
     this.#cite(payload, choices)
     const chunk: ChatChunk = { choices }
-    const usage = this.#latestUsage(payload, given, hasContent)
+    const usage = this.#latestUsage(payload, items, hasContent)
     if (usage) chunk.usage = usage
     if (usage && usage === this.#usage) chunk.usageIsPartial = true
     this.#begun ||= hasContent
@@ -209,10 +209,10 @@ class AnswerState {
    * or the stream breaks off, and does not make a truncated stream look complete. Usage before output is held back: what
    * fails then is left to another deployment.
    */
-  #latestUsage(payload: any, given: readonly any[], hasContent: boolean): OpenAIUsage | undefined {
+  #latestUsage(payload: any, items: readonly any[], hasContent: boolean): OpenAIUsage | undefined {
     let reported = payload.usage ?? payload.x_groq?.usage
     if (reported === undefined || reported === null) {
-      for (let i = 0; i < given.length && !reported; i++) reported = given[i]?.usage
+      for (let i = 0; i < items.length && !reported; i++) reported = items[i]?.usage
     }
     if (!reported) return undefined
     const usage = toUsage(reported, this.#profile.quirks)
@@ -320,11 +320,11 @@ class ChoiceState {
   #addReasoning(
     out: ChatDelta,
     text: string,
-    given: readonly ReasoningDetail[],
+    entries: readonly ReasoningDetail[],
     id?: string,
   ): void {
-    const visible = given.some((detail) => detail.text || detail.summary)
-    if (!text && given.length === 0) return
+    const visible = entries.some((detail) => detail.text || detail.summary)
+    if (!text && entries.length === 0) return
     if (this.#interrupted) {
       this.#block++
       this.#interrupted = false
@@ -335,7 +335,7 @@ class ChoiceState {
       details.push(id === undefined ? entry : { ...entry, id })
       this.#hasReasoning = true
     }
-    for (const detail of given) details.push(this.#withIndex(detail))
+    for (const detail of entries) details.push(this.#withIndex(detail))
     out.reasoning_details = details
     const reasoning = visible ? details.map((one) => one.text ?? one.summary ?? '').join('') : text
     if (reasoning) out.reasoning = reasoning

@@ -72,26 +72,26 @@ export class Signatures {
   readonly #seen = new Map<string, string>()
 
   read(delta: any): ReasoningDetail[] {
-    const found: ReasoningDetail[] = []
-    this.#add(delta, undefined, found)
+    const details: ReasoningDetail[] = []
+    this.#add(delta, undefined, details)
     const calls: readonly any[] = Array.isArray(delta.tool_calls) ? delta.tool_calls : []
     calls.forEach((part, position) => {
       if (typeof part !== 'object' || part === null) return
       const index: number = Number.isInteger(part.index) ? part.index : position
       if (typeof part.id === 'string' && part.id !== '') this.#calls.set(index, part.id)
-      this.#add(part, this.#calls.get(index) ?? String(index), found)
+      this.#add(part, this.#calls.get(index) ?? String(index), details)
     })
-    return found
+    return details
   }
 
-  #add(bearer: any, call: string | undefined, found: ReasoningDetail[]): void {
+  #add(bearer: any, call: string | undefined, details: ReasoningDetail[]): void {
     for (const member of MEMBERS) {
       const data = SIGNATURES[member]!.of(bearer)
       if (typeof data !== 'string' || data === '') continue
       const id = markOf({ member, call })
       if (this.#seen.get(id) === data) continue
       this.#seen.set(id, data)
-      found.push({ type: 'reasoning.encrypted', data, id, format: 'unknown' })
+      details.push({ type: 'reasoning.encrypted', data, id, format: 'unknown' })
     }
   }
 }

@@ -110,10 +110,10 @@ async function transcriptionIn(response: UpstreamResponse, host: Host) {
 }
 
 /** The known members, or all when none are listed. */
-function pick(input: object, known: ReadonlySet<string> | undefined): Record<string, unknown> {
+function pick(input: object, members: ReadonlySet<string> | undefined): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(input).filter(([name, value]) => {
-      return value !== undefined && (!known || known.has(name))
+      return value !== undefined && (!members || members.has(name))
     }),
   )
 }
@@ -245,7 +245,7 @@ function toSegment(segment: any): TranscriptSegment {
 }
 
 function toWord(word: any): TranscriptWord {
-  const { word: said, text = said, start, end, speaker } = Object(word)
+  const { word: plain, text = plain, start, end, speaker } = Object(word)
   return {
     word: textOf(text),
     start: secondsOf(start),

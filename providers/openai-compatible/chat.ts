@@ -102,9 +102,9 @@ function withReasoning(
   { effort }: RequestOptions,
 ): Record<string, unknown> {
   const limit = given.max_completion_tokens
-  const asked = toReasoning(reasoning, model, limit)
-  if (!effort) return { ...asked, ...given, model }
-  const { reasoning_effort: _guessed, ...others } = asked
+  const reasoningMembers = toReasoning(reasoning, model, limit)
+  if (!effort) return { ...reasoningMembers, ...given, model }
+  const { reasoning_effort: _guessed, ...others } = reasoningMembers
   const [lowest, ...higher] = effort
   const reasoning_effort = lowest && nearestEffort(reasoning, limit, [lowest, ...higher])
   return { ...others, reasoning_effort, ...given, model }
@@ -112,16 +112,16 @@ function withReasoning(
 
 /** The messages, before those changes that concern the whole body. */
 function conversation(
-  given: readonly ChatMessage[],
+  all: readonly ChatMessage[],
   quirks: Quirks,
   options: RequestOptions,
   replay: ReplayTarget | undefined,
   fail: Host['fail'],
 ): readonly Outgoing[] {
   const { takes, form } = quirks
-  if (takes) given.forEach((message, i) => checkParts(message, takes, i, fail))
-  let messages = withOrderedCalls(given, quirks.calls ?? 'answered', (index) => {
-    if (quirks.refusesStray) throw strayResult(given[index]!, index, fail)
+  if (takes) all.forEach((message, i) => checkParts(message, takes, i, fail))
+  let messages = withOrderedCalls(all, quirks.calls ?? 'answered', (index) => {
+    if (quirks.refusesStray) throw strayResult(all[index]!, index, fail)
   })
   if (options.bridgeTools) messages = withBridges(messages)
   if (form) messages = known(messages, form.messages) as readonly ChatMessage[]
@@ -203,8 +203,8 @@ function omit(body: Record<string, unknown>, names: readonly string[] = []): voi
  */
 function checkMembers(input: ChatInput, { lacks }: Quirks, fail: Host['fail']): void {
   for (const name of lacks ?? []) {
-    const given = input[name]
-    if (name === 'n' ? Number(given ?? 1) <= 1 : !given) continue
+    const value = input[name]
+    if (name === 'n' ? Number(value ?? 1) <= 1 : !value) continue
     const what = name === 'n' ? 'gives one answer to each request' : 'gives no log probabilities'
     const message = `Expected ${name} to be left out: this model ${what}.`
     throw fail('bad_request', message, { code: 'unsupported_parameter', param: name })
@@ -280,9 +280,9 @@ function complete(
 ): Promise<Answer> {
   const stream = input.stream === true
   const { fetches: parts = ['file'] } = quirks
-  const ask = (given: ChatInput): Promise<Answer> => {
+  const ask = (current: ChatInput): Promise<Answer> => {
     const member = members.of(model)
-    const body = host.json(toBody(given, model, quirks, options, host.fail, member))
+    const body = host.json(toBody(current, model, quirks, options, host.fail, member))
     return host
       .request({ url, headers, body, signal, stream })
       .then((response): Answer | Promise<Answer> => {

@@ -57,12 +57,12 @@ function toBody(
     const message = 'Expected prompt to be one text: this model takes one at a time.'
     throw fail('bad_request', message, { code: 'unsupported_value', param: 'prompt' })
   }
-  const given: Record<string, unknown> = {
+  const all: Record<string, unknown> = {
     prompt: prompt.length === 1 ? prompt[0] : prompt,
     ...others,
     ...(stream && { stream, ...streamed }),
   }
-  const members = Object.entries(given).flatMap(([name, value]) => {
+  const members = Object.entries(all).flatMap(([name, value]) => {
     const sent = Object.hasOwn(renames, name) ? renames[name]! : name
     if (value === undefined || knows?.has(sent) === false || omit.includes(sent)) return []
     return [[sent, value]]
@@ -84,8 +84,8 @@ function asChat(payload: any): any {
 function asChatChoice(choice: any): any {
   if (typeof choice?.text !== 'string') return choice
   const { text, logprobs, ...others } = choice
-  const said = { content: text }
-  return { ...others, message: said, delta: said, logprobs: asChatLogprobs(logprobs) }
+  const message = { content: text }
+  return { ...others, message, delta: message, logprobs: asChatLogprobs(logprobs) }
 }
 
 /** One list of tokens in place of lists side by side. */

@@ -106,17 +106,17 @@ export type TakenParts = Readonly<Partial<Record<string, ReadonlySet<string>>>>
 
 /**
  * Checks that a vendor takes all parts of a message.
- * @param taken types of parts by the role of the message; other roles may have any
+ * @param accepted types of parts by the role of the message; other roles may have any
  * @param index number of the message, for the error
  * @throws the failure class `bad_request` that names the part
  */
 export function checkParts(
   { role, content }: { readonly role: string; readonly content?: Content },
-  taken: TakenParts,
+  accepted: TakenParts,
   index: number,
   fail: Host['fail'],
 ): void {
-  const types = taken[role]
+  const types = accepted[role]
   if (!types || !Array.isArray(content)) return
   for (let j = 0; j < content.length; j++) {
     const { type } = content[j]
@@ -246,9 +246,9 @@ function toMessage(
   // `null` is only accepted beside tool calls.
   out.content ??= out.tool_calls || out.function_call ? null : ''
   if (replay) {
-    const given: readonly ReasoningDetail[] = reasoning_details ?? []
-    const text = reasoning || reasoning_content || visible(given)
-    const details = replay.place === 'as-given' ? given : thoughtsOf(message)
+    const clientDetails: readonly ReasoningDetail[] = reasoning_details ?? []
+    const text = reasoning || reasoning_content || visible(clientDetails)
+    const details = replay.place === 'as-given' ? clientDetails : thoughtsOf(message)
     REPLAYS[replay.place](out, text, details, replay)
   }
   return out
@@ -515,8 +515,8 @@ class CallOrder {
     this.#onStray = onStray
     this.#pairs = pairsIn(messages)
     for (const [result, call] of this.#pairs) {
-      const known = this.#results.get(call)
-      if (known) known.push(result)
+      const results = this.#results.get(call)
+      if (results) results.push(result)
       else this.#results.set(call, [result])
     }
   }

@@ -9,8 +9,8 @@ export function isError({ error, object, choices, message, detail }: any): boole
 }
 
 /** URL citations in OpenAI's nested form; some vendors send them flat. Entries without a URL are dropped. */
-export function toAnnotations(given: readonly any[]): object[] {
-  return given
+export function toAnnotations(annotations: readonly any[]): object[] {
+  return annotations
     .map((annotation) => annotation?.url_citation ?? annotation)
     .filter((citation) => typeof citation?.url === 'string')
     .map(({ url, title, content, start_index, end_index }) => ({

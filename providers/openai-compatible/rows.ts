@@ -116,8 +116,8 @@ const MEMBERS: Readonly<Record<string, readonly string[]>> = {
  */
 function toMistral(messages: readonly Outgoing[]): Outgoing[] {
   const names = new Map<string, string>()
-  const said: readonly Outgoing[] = withBridges(messages.filter((message) => !isNothing(message)))
-  const arranged = said.map((message, position) => {
+  const kept: readonly Outgoing[] = withBridges(messages.filter((message) => !isNothing(message)))
+  const arranged = kept.map((message, position) => {
     const out: Outgoing = {}
     for (const name of MEMBERS[message.role] ?? Object.keys(message)) {
       if (message[name] !== undefined) out[name] = message[name]
@@ -135,7 +135,7 @@ function toMistral(messages: readonly Outgoing[]): Outgoing[] {
       out.name ??= names.get(out.tool_call_id)
       out.tool_call_id = toCallId(out.tool_call_id)
     }
-    if (out.role === 'assistant' && position === said.length - 1) out.prefix = true
+    if (out.role === 'assistant' && position === kept.length - 1) out.prefix = true
     return out
   })
   return endedByUser(arranged)
@@ -157,9 +157,9 @@ function endedByUser(messages: Outgoing[]): Outgoing[] {
 
 /** The same id always maps to the same result, so calls and results still match. */
 function toCallId(id: unknown): string {
-  const given = String(id)
-  if (/^[a-zA-Z0-9]{9}$/.test(given)) return given
-  const digest = BigInt(`0x${hash('sha256', given, 'hex').slice(0, 16)}`)
+  const text = String(id)
+  if (/^[a-zA-Z0-9]{9}$/.test(text)) return text
+  const digest = BigInt(`0x${hash('sha256', text, 'hex').slice(0, 16)}`)
   return digest.toString(36).padStart(9, '0').slice(-9)
 }
 
@@ -178,8 +178,8 @@ function toPart(part: any): any {
 function toMistralTools(tools: readonly any[]): readonly any[] {
   return tools.map((tool) => {
     const { parameters, ...rest } = tool.function
-    const given = parameters && Object.keys(parameters).length > 0
-    return given
+    const hasParameters = parameters && Object.keys(parameters).length > 0
+    return hasParameters
       ? tool
       : { ...tool, function: { ...rest, parameters: { type: 'object', properties: {} } } }
   })

@@ -142,15 +142,15 @@ class AnswerReader {
     if (!this.ended && this.#refusal) this.#conclude(this.#refusal, {}, emit)
   }
 
-  #open(index: number, given: any, emit: Emit): void {
+  #open(index: number, vendorItem: any, emit: Emit): void {
     // Reasoning may be silent for minutes. From here on the answer counts as begun.
     if (!this.#begun) emit(toChunk({ role: 'assistant' }))
-    const item = new OutputItem(given.type ?? '', given.id ?? null)
+    const item = new OutputItem(vendorItem.type ?? '', vendorItem.id ?? null)
     this.#items.set(index, item)
-    this.#phase = given.phase ?? this.#phase
-    item.callId = given.call_id
-    if (item.isCall && given.name) this.#writer.call(item, given, emit)
-    if (isSearch(given)) this.#search(item, emit)
+    this.#phase = vendorItem.phase ?? this.#phase
+    item.callId = vendorItem.call_id
+    if (item.isCall && vendorItem.name) this.#writer.call(item, vendorItem, emit)
+    if (isSearch(vendorItem)) this.#search(item, emit)
   }
 
   /** The item of an event. An event about an item that was not announced announces it. */
@@ -172,16 +172,16 @@ class AnswerReader {
     }
   }
 
-  #done(index: number, given: any, emit: Emit): void {
-    const { id, type = '' } = given
+  #done(index: number, vendorItem: any, emit: Emit): void {
+    const { id, type = '' } = vendorItem
     const item = this.#item(index, type, id)
-    this.#complete(item, given, emit)
+    this.#complete(item, vendorItem, emit)
     if (!item.isCall) item.done = true
   }
 
   /** Emits what was missing of an item that is complete. */
-  #complete(item: OutputItem, given: any, emit: Emit): void {
-    const { type, phase, status, content, summary } = given
+  #complete(item: OutputItem, vendorItem: any, emit: Emit): void {
+    const { type, phase, status, content, summary } = vendorItem
     const writer = this.#writer
     switch (type) {
       case 'message':
@@ -194,9 +194,9 @@ class AnswerReader {
         listOf(content).forEach((part, at) =>
           writer.complete(item, 'reasoning', at, part?.text, emit),
         )
-        return writer.encrypted(item, given.encrypted_content, emit)
+        return writer.encrypted(item, vendorItem.encrypted_content, emit)
       case 'web_search_call':
-        if (given.action?.type === 'search') {
+        if (vendorItem.action?.type === 'search') {
           this.#searches++
           this.#search(item, emit)
         } else if (item.isSearch) {
@@ -209,13 +209,13 @@ class AnswerReader {
         if (item.call === undefined) {
           // A call that was cut cannot be run.
           if (status === 'incomplete') return
-          writer.call(item, given, emit)
+          writer.call(item, vendorItem, emit)
         }
         if (item.done) return
         const [kind, text] =
           type === 'function_call'
-            ? (['arguments', given.arguments] as const)
-            : (['input', given.input] as const)
+            ? (['arguments', vendorItem.arguments] as const)
+            : (['input', vendorItem.input] as const)
         writer.complete(item, kind, 0, text, emit)
         // Without any text it may still stand in the terminal event.
         if (item.part(kind, 0).written !== '' && status !== 'incomplete') writer.done(item, emit)
@@ -253,26 +253,27 @@ class AnswerReader {
    * them there only. What follows an item has gone out already: of other items than the last only calls are continued.
    */
   #completeAll(items: readonly any[], emit: Emit): void {
-    const known = [...this.#items.values()]
-    const last = known.at(-1)
-    const partners = this.#partnersOf(items, known)
-    items.forEach((given, i) => {
+    const all = [...this.#items.values()]
+    const last = all.at(-1)
+    const partners = this.#partnersOf(items, all)
+    items.forEach((vendorItem, i) => {
       const item = partners[i]
-      const mayGoOn = item?.isCall || (item === last && (!item?.done || given.type === 'message'))
-      if (item && mayGoOn) this.#complete(item, given, emit)
+      const mayGoOn =
+        item?.isCall || (item === last && (!item?.done || vendorItem.type === 'message'))
+      if (item && mayGoOn) this.#complete(item, vendorItem, emit)
     })
-    items.forEach((given, i) => {
-      if (!partners[i]) this.#done(-1 - i, given, emit)
+    items.forEach((vendorItem, i) => {
+      if (!partners[i]) this.#done(-1 - i, vendorItem, emit)
     })
   }
 
   /** The item that each of the terminal event completes. Places do not tell: servers drop some from the list. */
-  #partnersOf(items: readonly any[], known: readonly OutputItem[]): (OutputItem | undefined)[] {
-    const free = new Set(known)
+  #partnersOf(items: readonly any[], all: readonly OutputItem[]): (OutputItem | undefined)[] {
+    const free = new Set(all)
     const take = (fits: (item: OutputItem) => boolean) => {
-      const found = [...free].find(fits)
-      if (found) free.delete(found)
-      return found
+      const match = [...free].find(fits)
+      if (match) free.delete(match)
+      return match
     }
     const same = items.map(({ type, id, call_id }) =>
       take((item) => {
@@ -280,9 +281,9 @@ class AnswerReader {
         return item.callId === undefined || !item.isCall ? item.id === id : item.callId === call_id
       }),
     )
-    return same.map((found, i) => {
+    return same.map((match, i) => {
       const { type, call_id } = items[i]
-      return found ?? take((item) => item.type === type && !(item.callId && call_id))
+      return match ?? take((item) => item.type === type && !(item.callId && call_id))
     })
   }
 
@@ -540,10 +541,10 @@ class AnswerWriter {
    * Writes citations, with their places in the whole text.
    * @param first number of the first one in its part; by default the next
    */
-  annotate(item: OutputItem, at: number, given: readonly any[], emit: Emit, first?: number): void {
+  annotate(item: OutputItem, at: number, list: readonly any[], emit: Emit, first?: number): void {
     const part = item.part('text', at)
-    part.annotations = Math.max(part.annotations, (first ?? part.annotations) + given.length)
-    const annotations = toAnnotations(given).map((one: any) => ({
+    part.annotations = Math.max(part.annotations, (first ?? part.annotations) + list.length)
+    const annotations = toAnnotations(list).map((one: any) => ({
       ...one,
       url_citation: {
         ...one.url_citation,
@@ -598,11 +599,11 @@ function toChunk(delta: ChatDelta): ChatChunk {
 }
 
 /** Log probabilities in the form of chat completions. */
-function toLogprobs(given: unknown): { content: object[] } | undefined {
-  if (!Array.isArray(given) || given.length === 0) return undefined
+function toLogprobs(tokens: unknown): { content: object[] } | undefined {
+  if (!Array.isArray(tokens) || tokens.length === 0) return undefined
   const toToken = ({ token = '', logprob = 0, bytes = null }: any) => ({ token, logprob, bytes })
   const listOf = (value: unknown) => (Array.isArray(value) ? value.map(Object) : [])
-  const content = listOf(given).map((one: any) => ({
+  const content = listOf(tokens).map((one: any) => ({
     ...toToken(one),
     top_logprobs: listOf(one.top_logprobs).map(toToken),
   }))

@@ -65,11 +65,11 @@ function joined(details: readonly ReasoningDetail[]): Entry[] {
   let shown = false
   for (const { type, index, id, format, summary, text, data } of details) {
     // Only the first piece of an entry has a format.
-    const known = format ? undefined : byIndex.get(index)
+    const existing = format ? undefined : byIndex.get(index)
     const piece = summary ?? text ?? ''
-    if (known) {
-      known.text += piece
-      known.data += data ?? ''
+    if (existing) {
+      existing.text += piece
+      existing.data += data ?? ''
       continue
     }
     // The blank line before each later part belongs to `reasoning`, which is the text of all entries.

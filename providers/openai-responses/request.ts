@@ -285,7 +285,7 @@ class ItemsBuilder {
   }
 
   #addAnswer(message: ChatMessage, path: string): void {
-    const content = this.#said(message, path)
+    const content = this.#outputParts(message, path)
     const calls = this.#callsOf(message)
     // Reasoning that nothing follows is refused.
     if (content.length === 0 && calls.length === 0) return
@@ -337,11 +337,11 @@ class ItemsBuilder {
   }
 
   /** What an assistant said. */
-  #said({ content, refusal }: ChatMessage, path: string): OutputPart[] {
-    const given: readonly any[] = Array.isArray(content)
+  #outputParts({ content, refusal }: ChatMessage, path: string): OutputPart[] {
+    const contents: readonly any[] = Array.isArray(content)
       ? content
       : [{ type: 'text', text: content ?? '' }]
-    const parts = given.map((part, i) => this.#toOutputPart(part, `${path}.content[${i}]`))
+    const parts = contents.map((part, i) => this.#toOutputPart(part, `${path}.content[${i}]`))
     if (typeof refusal === 'string') parts.push({ type: 'refusal', refusal })
     return parts.filter((part) => (part.type === 'refusal' ? part.refusal : part.text) !== '')
   }
@@ -372,9 +372,9 @@ function toLegacyCall({ function_call }: ChatMessage, call_id: string): CallItem
 
 /** The same id always maps to the same result, so calls and results still match. */
 function toCallId(id: unknown): string {
-  const given = String(id)
-  if (given.length <= MAX_CALL_ID_CHARACTERS) return given
-  return `call_${hash('sha256', given, 'hex').slice(0, 32)}`
+  const text = String(id)
+  if (text.length <= MAX_CALL_ID_CHARACTERS) return text
+  return `call_${hash('sha256', text, 'hex').slice(0, 32)}`
 }
 
 // Content of messages as parts of the Responses API.

@@ -51,8 +51,8 @@ const UNKNOWN = 'application/octet-stream'
 /** The type by the first bytes, as declared, or by the extension of the name. */
 function typeOf(head: Buffer, name: string, declared: string): string | undefined {
   const bytes = head.toString('latin1')
-  const found = BEGINNINGS.find(([beginning]) => beginning.test(bytes))?.[1]
-  return found ?? (declared || TYPES[name.slice(name.lastIndexOf('.') + 1).toLowerCase()])
+  const detected = BEGINNINGS.find(([beginning]) => beginning.test(bytes))?.[1]
+  return detected ?? (declared || TYPES[name.slice(name.lastIndexOf('.') + 1).toLowerCase()])
 }
 
 /** Most bytes of all files that one request makes the gateway fetch. */
@@ -125,19 +125,19 @@ class Fetcher {
   }
 
   async #url(address: string, param: string, types?: readonly string[]): Promise<string> {
-    const known = this.#urls.get(address)
-    if (known !== undefined) return known
+    const cached = this.#urls.get(address)
+    if (cached !== undefined) return cached
     const { host, signal } = this.#fetching
     const options = { limitBytes: this.#bytesLeft, param, ...(types && { types }) }
     const { bytes, contentType } = await host.download(address, signal, options)
     this.#bytesLeft -= bytes.byteLength
     const declared = contentType === UNKNOWN ? '' : contentType
-    const told = typeOf(
+    const mediaType = typeOf(
       Buffer.from(bytes.subarray(0, 16)),
       URL.parse(address)?.pathname ?? '',
       declared,
     )
-    const url = toDataUrl({ bytes, mediaType: told ?? UNKNOWN })
+    const url = toDataUrl({ bytes, mediaType: mediaType ?? UNKNOWN })
     this.#urls.set(address, url)
     return url
   }

@@ -129,10 +129,10 @@ class ClientTools {
   }
 
   #toNamed(named: any): any {
-    const given: string = (named.function ?? named.custom ?? named).name
-    const name = this.#toVendorName(given)
+    const clientName: string = (named.function ?? named.custom ?? named).name
+    const name = this.#toVendorName(clientName)
     if (this.#hasCustom && named.type === 'custom') return { type: 'custom', custom: { name } }
-    if (named.type !== 'custom' && name === given) return named
+    if (named.type !== 'custom' && name === clientName) return named
     return { type: 'function', function: { name } }
   }
 
@@ -162,9 +162,9 @@ class ClientTools {
     return { ...others, type: 'function', function: { name, arguments: text } }
   }
 
-  #renamed<T extends object>(named: T, given: string): T {
-    const name = this.#toVendorName(given)
-    return name === given ? named : { ...named, name }
+  #renamed<T extends object>(named: T, clientName: string): T {
+    const name = this.#toVendorName(clientName)
+    return name === clientName ? named : { ...named, name }
   }
 }
 
@@ -221,8 +221,8 @@ class ClientCalls implements Step<ChatChunk, ChatChunk> {
     const { index = at, id, function: called } = call
     const key = `${choice}:${index}`
     const name = called?.name
-    const known = this.#open.get(key)
-    const begins = name && (!known || (id && known.id && id !== known.id))
+    const existing = this.#open.get(key)
+    const begins = name && (!existing || (id && existing.id && id !== existing.id))
     if (begins) {
       this.#open.delete(key)
       if (this.#tools.isCustom(name)) {
@@ -351,20 +351,20 @@ export class CustomInput {
     let decoded = ''
     for (let at = 0; ;) {
       special.lastIndex = at
-      const found = special.exec(text)
-      if (!found) return decoded + text.slice(at)
-      decoded += text.slice(at, found.index)
-      if (found[0] === '"') {
+      const match = special.exec(text)
+      if (!match) return decoded + text.slice(at)
+      decoded += text.slice(at, match.index)
+      if (match[0] === '"') {
         this.#state = 'rest'
         return decoded
       }
-      const escape = text.slice(found.index, found.index + (text[found.index + 1] === 'u' ? 6 : 2))
+      const escape = text.slice(match.index, match.index + (text[match.index + 1] === 'u' ? 6 : 2))
       if (escape.length < 2 || (escape[1] === 'u' && escape.length < 6)) {
         this.#held = escape
         return decoded
       }
       decoded += unescaped(escape)
-      at = found.index + escape.length
+      at = match.index + escape.length
     }
   }
 

@@ -14,29 +14,29 @@ export function withEvents(answer: Step<any, ChatChunk>): Step<any, ChatChunk> {
     },
     push(event, emit) {
       if (answer.done) return
-      const said: ChatChunk[] = []
+      const chunks: ChatChunk[] = []
       try {
-        answer.push!(event, (chunk) => said.push(chunk))
+        answer.push!(event, (chunk) => chunks.push(chunk))
       } catch (error) {
-        said.forEach(emit)
+        chunks.forEach(emit)
         throw error
       }
-      const meansNothing = said.length === 0
+      const meansNothing = chunks.length === 0
       if (typeof event?.type === 'string') {
         const native = { event: event.type as string, data: event }
-        said.unshift({ ...(said.shift() ?? { choices: [] }), native })
-        if (meansNothing && waiting) return void waiting.push(...said)
+        chunks.unshift({ ...(chunks.shift() ?? { choices: [] }), native })
+        if (meansNothing && waiting) return void waiting.push(...chunks)
       }
       waiting?.forEach(emit)
       waiting = undefined
-      said.forEach(emit)
+      chunks.forEach(emit)
     },
     end: (emit) => answer.end!(emit),
     fail: (error) => answer.fail?.(error) ?? error,
   }
 }
 
-/** The chunks of a whole answer; the first one has it. @param said what it means */
-export function withWhole(event: string, data: unknown, said: readonly ChatChunk[]): ChatChunk[] {
-  return [{ choices: [], native: { event, data } }, ...said]
+/** The chunks of a whole answer; the first one has it. @param chunks what it means, as chunks */
+export function withWhole(event: string, data: unknown, chunks: readonly ChatChunk[]): ChatChunk[] {
+  return [{ choices: [], native: { event, data } }, ...chunks]
 }

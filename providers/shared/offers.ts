@@ -28,8 +28,8 @@ interface ListRequest {
 export async function listPage(host: Host, request: ListRequest): Promise<Row> {
   const { url, headers, signal, httpFailure } = request
   const { 'content-type': _, ...own } = headers
-  const asked = { url, method: 'GET', headers: own, signal }
-  const response = await send(host, asked, httpFailure)
+  const pageRequest = { url, method: 'GET', headers: own, signal }
+  const response = await send(host, pageRequest, httpFailure)
   return pageOf(host, response)
 }
 
@@ -129,11 +129,11 @@ export function ollamaModels(
 ): (signal: AbortSignal) => Promise<readonly OfferedModel[]> {
   const root = base.replace(/\/v1\/*$/, '')
   /** The rows by name and digest, which stands for one content. */
-  let known = new Map<string, Row>()
+  let cached = new Map<string, Row>()
   const details = async (name: string, signal: AbortSignal): Promise<Row> => {
     const body = JSON.stringify({ model: name })
-    const asked = { url: `${root}/api/show`, headers, body, signal }
-    return pageOf(host, await send(host, asked, httpFailure))
+    const showRequest = { url: `${root}/api/show`, headers, body, signal }
+    return pageOf(host, await send(host, showRequest, httpFailure))
   }
   return async (signal) => {
     const request = { url: `${root}/api/tags`, headers, httpFailure, signal }
@@ -145,14 +145,14 @@ export function ollamaModels(
       await Promise.all(
         tags.slice(at, at + AT_ONCE).map(async ({ name, digest }) => {
           const key = `${name} ${digest}`
-          const before = digest === undefined ? undefined : known.get(key)
+          const before = digest === undefined ? undefined : cached.get(key)
           const row = before ?? (await details(name, signal).catch(() => undefined))
           if (row) rows.set(key, row)
         }),
       )
       signal.throwIfAborted()
     }
-    known = rows
+    cached = rows
     return tags.map(({ name, digest }) => shown(name, rows.get(`${name} ${digest}`) ?? {}))
   }
 }

@@ -68,25 +68,25 @@ const OFFERED = /supported values?|possible values?|allowed|valid values?|one of
  * what was refused.
  */
 export function withRemedies({ log }: Pick<Host, 'log'>, chat: Chat): Chat {
-  const known = new Map<string, Traits>()
+  const traitsByModel = new Map<string, Traits>()
   return (request) => {
     const { model, dropped } = request
     const first = request.input
     if (!first.reasoning && !hasThoughts(first)) return chat(request)
-    const input = applied(first, traitsOf(known, model))
+    const input = applied(first, traitsOf(traitsByModel, model))
     const tell = (last: ChatInput) => {
       if (first.reasoning && !last.reasoning) dropped?.('reasoning')
       if (last.messages !== first.messages) dropped?.('thoughts')
     }
-    const attempt = async (given: ChatInput, repeats: number): ReturnType<Chat> => {
-      tell(given)
+    const attempt = async (current: ChatInput, repeats: number): ReturnType<Chat> => {
+      tell(current)
       try {
-        return await chat(given === first ? request : { ...request, input: given })
+        return await chat(current === first ? request : { ...request, input: current })
       } catch (error) {
-        const remedy = repeats < MAX_REPEATS ? remedyFor(error as Refusal, given) : undefined
+        const remedy = repeats < MAX_REPEATS ? remedyFor(error as Refusal, current) : undefined
         if (!remedy) throw error
         if (remedy.learned) {
-          learn(known, model, remedy.learned)
+          learn(traitsByModel, model, remedy.learned)
           log.info(
             `${model} refuses ${remedy.what}: it is left out. ` +
               'List its capabilities without REASONING to avoid the first refusal.',
@@ -191,15 +191,19 @@ function withoutThoughts(input: ChatInput): ChatInput {
   return { ...input, messages }
 }
 
-function traitsOf(known: Map<string, Traits>, model: string): Traits | undefined {
-  const traits = known.get(model)
-  if (traits && Date.now() - traits.at > REMEMBERED_MS) known.delete(model)
-  return known.get(model)
+function traitsOf(traitsByModel: Map<string, Traits>, model: string): Traits | undefined {
+  const traits = traitsByModel.get(model)
+  if (traits && Date.now() - traits.at > REMEMBERED_MS) traitsByModel.delete(model)
+  return traitsByModel.get(model)
 }
 
-function learn(known: Map<string, Traits>, model: string, learned: Omit<Traits, 'at'>): void {
-  const traits = { ...traitsOf(known, model), ...learned, at: Date.now() }
-  known.delete(model)
-  known.set(model, traits)
-  if (known.size > MAX_MODELS) known.delete(known.keys().next().value!)
+function learn(
+  traitsByModel: Map<string, Traits>,
+  model: string,
+  learned: Omit<Traits, 'at'>,
+): void {
+  const traits = { ...traitsOf(traitsByModel, model), ...learned, at: Date.now() }
+  traitsByModel.delete(model)
+  traitsByModel.set(model, traits)
+  if (traitsByModel.size > MAX_MODELS) traitsByModel.delete(traitsByModel.keys().next().value!)
 }

@@ -30,14 +30,14 @@ export function responseFormat({ response_format: format }: ChatInput): Response
  */
 export function hasMaps(schema: unknown): boolean {
   if (typeof schema !== 'object' || schema === null) return false
-  const given = schema as Readonly<Record<string, any>>
-  const { type, properties, additionalProperties: others, patternProperties } = given
+  const members = schema as Readonly<Record<string, any>>
+  const { type, properties, additionalProperties: others, patternProperties } = members
   if ((others !== undefined && others !== false) || patternProperties !== undefined) return true
-  if (type === 'object' && !properties && others !== false && !composed(given)) return true
+  if (type === 'object' && !properties && others !== false && !composed(members)) return true
   return (
-    ONE.some((name) => hasMaps(given[name])) ||
-    LISTS.some((name) => Array.isArray(given[name]) && given[name].some(hasMaps)) ||
-    TABLES.some((name) => Object.values(Object(given[name])).some(hasMaps))
+    ONE.some((name) => hasMaps(members[name])) ||
+    LISTS.some((name) => Array.isArray(members[name]) && members[name].some(hasMaps)) ||
+    TABLES.some((name) => Object.values(Object(members[name])).some(hasMaps))
   )
 }
 
@@ -75,25 +75,25 @@ export function withFlatRoot(
   refused: readonly string[] = ROOTS,
 ): any {
   const { name, description, parameters, strict } = tool.function ?? {}
-  const found = refused.filter((keyword) => parameters?.[keyword] !== undefined)
-  if (found.length === 0) return tool
+  const present = refused.filter((keyword) => parameters?.[keyword] !== undefined)
+  if (present.length === 0) return tool
   if (strict === true) {
     const param = `tools[${position}].function.parameters`
-    const message = `Invalid schema for function '${name}': ${found.join(', ')} cannot stand at the root of a strict schema.`
+    const message = `Invalid schema for function '${name}': ${present.join(', ')} cannot stand at the root of a strict schema.`
     throw fail('bad_request', message, { code: 'invalid_value', param })
   }
-  const isFound = ([keyword]: readonly [string, unknown]) => found.includes(keyword)
+  const isFound = ([keyword]: readonly [string, unknown]) => present.includes(keyword)
   const removed = Object.fromEntries(Object.entries(parameters).filter(isFound))
   const rest = Object.fromEntries(Object.entries(parameters).filter((one) => !isFound(one)))
   const alternatives = JSON.stringify(removed)
   const words = `The arguments match this JSON Schema: ${alternatives}`
   const isShort = alternatives.length <= MAX_ALTERNATIVES_CHARACTERS
-  const told = isShort ? [description, words].filter(Boolean).join('\n') : description
+  const text = isShort ? [description, words].filter(Boolean).join('\n') : description
   return {
     ...tool,
     function: {
       ...tool.function,
-      ...(told && { description: told }),
+      ...(text && { description: text }),
       parameters: { ...rest, ...membersOf(parameters) },
     },
   }
@@ -123,10 +123,10 @@ function membersOf(root: Readonly<Record<string, any>>): object {
   const properties = new Map<string, any[]>()
   const add = (schema: Readonly<Record<string, any>>) => {
     for (const [name, one] of Object.entries(Object(schema.properties))) {
-      const known = properties.get(name) ?? []
+      const variants = properties.get(name) ?? []
       const text = JSON.stringify(one)
-      if (known.every((other) => JSON.stringify(other) !== text)) known.push(one)
-      properties.set(name, known)
+      if (variants.every((other) => JSON.stringify(other) !== text)) variants.push(one)
+      properties.set(name, variants)
     }
   }
   add(root)

@@ -45,8 +45,11 @@ export class CallIds {
   readonly #used = new Set<string>()
   readonly #called = new Set<string>()
   /** Calls of the last turn without a result, by the client's id. */
-  #waiting: { readonly given: string | undefined; readonly name: string; readonly id: string }[] =
-    []
+  #waiting: {
+    readonly normalizedId: string | undefined
+    readonly name: string
+    readonly id: string
+  }[] = []
 
   /** @param normalize applied to every id of a client first */
   constructor(normalize: (id: string) => string = (id) => id) {
@@ -66,13 +69,13 @@ export class CallIds {
 
   /** Registers a call. @returns the id for the vendor */
   open(clientId: string | undefined, name: string): string {
-    const given = clientId === undefined ? undefined : this.#normalize(clientId)
-    const plain = (given ?? '').replace(/[^\w-]/g, '_') || 'call'
+    const normalizedId = clientId === undefined ? undefined : this.#normalize(clientId)
+    const plain = (normalizedId ?? '').replace(/[^\w-]/g, '_') || 'call'
     let id = plain
     for (let n = 2; this.#used.has(id); n++) id = `${plain}_${n}`
     this.#used.add(id)
     this.#called.add(name)
-    this.#waiting.push({ given, name, id })
+    this.#waiting.push({ normalizedId, name, id })
     return id
   }
 
@@ -82,9 +85,9 @@ export class CallIds {
    * @throws the failure class `bad_request` when no such call waits
    */
   answer({ role, tool_call_id, name }: ChatMessage, path: string, fail: Host['fail']): string {
-    const given = role === 'tool' ? this.#normalize(tool_call_id) : undefined
+    const normalizedId = role === 'tool' ? this.#normalize(tool_call_id) : undefined
     const at = this.#waiting.findIndex((call) =>
-      role === 'tool' ? call.given === given : call.name === name,
+      role === 'tool' ? call.normalizedId === normalizedId : call.name === name,
     )
     if (at >= 0) return this.#waiting.splice(at, 1)[0]!.id
     const param = `${path}.${role === 'tool' ? 'tool_call_id' : 'name'}`

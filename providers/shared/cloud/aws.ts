@@ -35,12 +35,12 @@ interface AwsChain {
 export function awsLogin(host: Host, chain: AwsChain): Login<AwsCredentials> {
   const { region, profile, roleArn, externalId, sessionName } = chain
   return new Login(host, async (requests) => {
-    const found =
+    const credentials =
       profile === undefined
         ? await fromFirst(requests, region)
         : await named(requests, region, profile, 'option profile')
-    if (roleArn === undefined) return found
-    return assumeRole(requests, region, found, { roleArn, externalId, sessionName })
+    if (roleArn === undefined) return credentials
+    return assumeRole(requests, region, credentials, { roleArn, externalId, sessionName })
   })
 }
 
@@ -199,8 +199,8 @@ async function fromNamedSource(
       0,
     )
   }
-  const found = kind === 'EcsContainer' ? await fromContainer(requests) : undefined
-  if (found) return found
+  const credentials = kind === 'EcsContainer' ? await fromContainer(requests) : undefined
+  if (credentials) return credentials
   const expected = '"source_profile", or "credential_source" with a source that is there'
   throw new LoginFailure(source, `"role_arn" needs ${expected}`)
 }
@@ -332,11 +332,11 @@ function issuedBy(
   { text, now }: LoginAnswer,
 ): Issued<AwsCredentials> {
   const names = ['AccessKeyId', 'SecretAccessKey', 'SessionToken', 'Expiration']
-  const found = names.map((name) => [
+  const entries = names.map((name) => [
     name,
     new RegExp(`<${name}>([^<]+)</${name}>`).exec(text)?.[1],
   ])
-  const body: Record<string, unknown> = Object.fromEntries(found)
+  const body: Record<string, unknown> = Object.fromEntries(entries)
   // Credentials of roles always expire.
   return issuedFrom(requests, source, { ...body, Expiration: body.Expiration ?? null }, now)
 }

@@ -31,38 +31,38 @@ export const entraOption = v.pipe(
 type Entra = v.InferOutput<typeof members>
 
 /** A login with Entra. The caller closes it. @param scope unless the option has one */
-export function entraLogin(host: Host, given: Entra, scope: string): Login<AuthHeaders> {
-  const asked = { ...given, scope: given.scope ?? scope }
-  return new Login(host, (requests) => fromFirst(requests, asked))
+export function entraLogin(host: Host, entra: Entra, scope: string): Login<AuthHeaders> {
+  const settings = { ...entra, scope: entra.scope ?? scope }
+  return new Login(host, (requests) => fromFirst(requests, settings))
 }
 
-type Asked = Entra & { readonly scope: string }
+type Settings = Entra & { readonly scope: string }
 
 /** Tries the first source that the option and the environment name. */
-function fromFirst(requests: LoginRequests, asked: Asked): Promise<Issued<AuthHeaders>> {
+function fromFirst(requests: LoginRequests, settings: Settings): Promise<Issued<AuthHeaders>> {
   const { env } = process
-  if (asked.clientSecret !== undefined) {
-    requests.mask(asked.clientSecret)
-    return fromTenant(requests, asked, 'client secret', { client_secret: asked.clientSecret })
+  if (settings.clientSecret !== undefined) {
+    requests.mask(settings.clientSecret)
+    return fromTenant(requests, settings, 'client secret', { client_secret: settings.clientSecret })
   }
-  if (!asked.managedIdentity && env.AZURE_FEDERATED_TOKEN_FILE) {
-    return fromFederation(requests, asked, env.AZURE_FEDERATED_TOKEN_FILE)
+  if (!settings.managedIdentity && env.AZURE_FEDERATED_TOKEN_FILE) {
+    return fromFederation(requests, settings, env.AZURE_FEDERATED_TOKEN_FILE)
   }
   const { IDENTITY_ENDPOINT: endpoint, IDENTITY_HEADER: header } = env
-  if (endpoint && header) return fromEndpoint(requests, asked, endpoint, header)
-  return fromInstance(requests, asked)
+  if (endpoint && header) return fromEndpoint(requests, settings, endpoint, header)
+  return fromInstance(requests, settings)
 }
 
 /** The token that a cluster writes for a workload; read anew each time, because the cluster replaces it. */
 async function fromFederation(
   requests: LoginRequests,
-  asked: Asked,
+  settings: Settings,
   path: string,
 ): Promise<Issued<AuthHeaders>> {
   const source = 'AZURE_FEDERATED_TOKEN_FILE'
   const assertion = (await requests.read(source, path)).trim()
   requests.mask(assertion)
-  return fromTenant(requests, asked, source, {
+  return fromTenant(requests, settings, source, {
     client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
     client_assertion: assertion,
   })
@@ -71,7 +71,7 @@ async function fromFederation(
 /** https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow */
 async function fromTenant(
   requests: LoginRequests,
-  { tenant = process.env.AZURE_TENANT_ID, clientId = process.env.AZURE_CLIENT_ID, scope }: Asked,
+  { tenant = process.env.AZURE_TENANT_ID, clientId = process.env.AZURE_CLIENT_ID, scope }: Settings,
   source: string,
   proof: Readonly<Record<string, string>>,
 ): Promise<Issued<AuthHeaders>> {
@@ -86,23 +86,26 @@ async function fromTenant(
 /** App Service, Functions and Container Apps. https://learn.microsoft.com/azure/app-service/overview-managed-identity */
 async function fromEndpoint(
   requests: LoginRequests,
-  asked: Asked,
+  settings: Settings,
   endpoint: string,
   header: string,
 ): Promise<Issued<AuthHeaders>> {
   const source = 'managed identity of IDENTITY_ENDPOINT'
   requests.mask(header)
-  const url = identityUrl(endpoint, '2019-08-01', asked)
+  const url = identityUrl(endpoint, '2019-08-01', settings)
   const headers = { 'x-identity-header': header }
   return issued(requests, source, await requests.ask(source, { url, headers }))
 }
 
 /** Virtual machines. https://learn.microsoft.com/entra/identity/managed-identities-azure-resources/how-to-use-vm-token */
-async function fromInstance(requests: LoginRequests, asked: Asked): Promise<Issued<AuthHeaders>> {
+async function fromInstance(
+  requests: LoginRequests,
+  settings: Settings,
+): Promise<Issued<AuthHeaders>> {
   const source = 'managed identity of the machine'
   const host = process.env.AZURE_POD_IDENTITY_AUTHORITY_HOST || 'http://169.254.169.254'
   const endpoint = `${host.replace(/\/+$/, '')}/metadata/identity/oauth2/token`
-  const url = identityUrl(endpoint, '2018-02-01', asked)
+  const url = identityUrl(endpoint, '2018-02-01', settings)
   return issued(
     requests,
     source,
@@ -114,7 +117,7 @@ async function fromInstance(requests: LoginRequests, asked: Asked): Promise<Issu
 function identityUrl(
   endpoint: string,
   version: string,
-  { clientId = process.env.AZURE_CLIENT_ID, scope }: Asked,
+  { clientId = process.env.AZURE_CLIENT_ID, scope }: Settings,
 ): string {
   const url = new URL(endpoint)
   url.searchParams.set('api-version', version)

@@ -51,10 +51,10 @@ function vertexHost(location: string): string {
 
 type File = Readonly<Record<string, unknown>>
 
-function fromOption(requests: LoginRequests, given: string): Promise<Issued<AuthHeaders>> {
+function fromOption(requests: LoginRequests, option: string): Promise<Issued<AuthHeaders>> {
   const source = 'option vertex.credentials'
-  if (!given.trimStart().startsWith('{')) return fromFile(requests, source, given)
-  return issue(requests, source, objectOf(source, given))
+  if (!option.trimStart().startsWith('{')) return fromFile(requests, source, option)
+  return issue(requests, source, objectOf(source, option))
 }
 
 /** The order of Google's libraries: the named file, that of the program gcloud, the metadata server. */
@@ -263,8 +263,8 @@ async function subjectText(requests: LoginRequests, source: string, from: File):
   throw new LoginFailure(source, kinds)
 }
 
-function headersOf(given: unknown): Record<string, string> {
-  const entries = Object.entries(Object(given) as File)
+function headersOf(value: unknown): Record<string, string> {
+  const entries = Object.entries(Object(value) as File)
   return Object.fromEntries(entries.map(([name, value]) => [name, String(value)]))
 }
 
@@ -310,11 +310,11 @@ async function impersonate(
   source: string,
   { url, token, lifetimeSeconds = 3600, delegates }: Impersonation,
 ): Promise<Token> {
-  const asked = { scope: [SCOPE], lifetime: `${lifetimeSeconds}s`, ...(delegates && { delegates }) }
+  const input = { scope: [SCOPE], lifetime: `${lifetimeSeconds}s`, ...(delegates && { delegates }) }
   const answer = await requests.ask(`${source}, impersonation`, {
     url,
     headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-    body: JSON.stringify(asked),
+    body: JSON.stringify(input),
   })
   const body = answer.json()
   const own = textOf(source, body, 'accessToken')
