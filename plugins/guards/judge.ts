@@ -107,9 +107,9 @@ export default defineGuard({
       questions: (characters) => windowsFor(characters) * (judgeModel.questions ?? 1),
       async checkInput(items, context) {
         if (!judgeModel.appliesTo(context.rules)) return items.map(() => NOT_JUDGED)
-        const found = await blockIn(windowsOf(items, judgeModel.readsImages), context)
+        const block = await blockIn(windowsOf(items, judgeModel.readsImages), context)
         return items.map((item: TextItem, index) => {
-          if (found) return index === found.index ? found.verdict : PASS
+          if (block) return index === block.index ? block.verdict : PASS
           if (isUnreadable(item, judgeModel.readsImages)) return UNREADABLE
           return isJudged(item) ? PASS : NOT_JUDGED
         })
@@ -227,16 +227,16 @@ function slices(
   start: number,
   end: number,
 ): IndexedUtterance[] {
-  const found: IndexedUtterance[] = []
+  const parts: IndexedUtterance[] = []
   let at = 0
   for (const piece of pieces) {
     const { length } = piece.text
     const from = codePointStart(piece.text, Math.max(0, start - at))
     const to = codePointStart(piece.text, Math.min(length, end - at))
-    if (from < to) found.push({ ...piece, text: piece.text.slice(from, to) })
+    if (from < to) parts.push({ ...piece, text: piece.text.slice(from, to) })
     at += length
   }
-  return found
+  return parts
 }
 
 /** Does not split surrogate pairs. */
@@ -308,14 +308,14 @@ class WindowJudge {
     model: string,
     context: GuardContext,
   ): Promise<Block | undefined> {
-    const asked = windows.map((window) => this.#judge(window, model, context))
-    const blocks = asked.map((one) =>
-      one.then((found) => found ?? Promise.reject(new Error('none'))),
+    const verdicts = windows.map((window) => this.#judge(window, model, context))
+    const blocks = verdicts.map((one) =>
+      one.then((block) => block ?? Promise.reject(new Error('none'))),
     )
     try {
       return await Promise.any(blocks)
     } catch {
-      await Promise.all(asked)
+      await Promise.all(verdicts)
       return undefined
     }
   }
@@ -323,9 +323,9 @@ class WindowJudge {
   async #judge(window: Window, model: string, context: GuardContext): Promise<Block | undefined> {
     const { index, input } = window
     const key = this.#keyOf(window, model, context)
-    const known = this.#host.cache.get(context, key) as readonly RuleMatch[] | undefined
-    const matches = known ?? (await this.#ask(input, model, context))
-    if (!known) this.#host.cache.set(context, key, matches, REMEMBERED_SECONDS)
+    const cached = this.#host.cache.get(context, key) as readonly RuleMatch[] | undefined
+    const matches = cached ?? (await this.#ask(input, model, context))
+    if (!cached) this.#host.cache.set(context, key, matches, REMEMBERED_SECONDS)
     const [match] = matches
     return match && { index, verdict: { action: 'block', rule: match.rule, score: match.score } }
   }

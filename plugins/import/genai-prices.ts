@@ -49,13 +49,13 @@ const source: PriceSource = {
 export default source
 
 function rowOf(vendor: unknown, row: Row, today: string): PriceRow | SkippedRow {
-  const known = typeof vendor === 'string' ? NAMES.get(vendor) : undefined
-  if (known === undefined) return { skipped: `of the vendor ${String(vendor)}` }
+  const prefix = typeof vendor === 'string' ? NAMES.get(vendor) : undefined
+  if (prefix === undefined) return { skipped: `of the vendor ${String(vendor)}` }
   const { id, name, match, context_window: context } = row
   // A name of the list's own stands for names of the vendor that it only describes.
   if (typeof id !== 'string' || !isNameAtVendor(id, match))
     return { skipped: 'under a name that the vendor does not have' }
-  if (known === 'openrouter' && !id.includes('/'))
+  if (prefix === 'openrouter' && !id.includes('/'))
     return { skipped: 'under a name that the vendor does not have' }
   if (id.endsWith(':batch')) return { skipped: 'that answer in batches alone' }
   const prices = pricesInForce(row.prices, today)
@@ -66,7 +66,7 @@ function rowOf(vendor: unknown, row: Row, today: string): PriceRow | SkippedRow 
   if (Object.keys(prices).some((one) => one.startsWith('output_') && !Object.hasOwn(PRICES, one)))
     return { skipped: 'that answer with more than text, images and sound' }
   return {
-    id: `${known}/${id}`,
+    id: `${prefix}/${id}`,
     modality: 'chat',
     ...mapped(prices),
     ...(typeof name === 'string' && { name }),
@@ -100,13 +100,13 @@ function mapped(prices: Row): Pick<PriceRow, 'prices' | 'tiers' | 'unmapped'> {
   const tiers: Record<string, Record<string, PriceText>> = {}
   const unmapped: string[] = []
   for (const [member, value] of Object.entries(prices)) {
-    const known = Object.hasOwn(PRICES, member) ? PRICES[member] : undefined
+    const target = Object.hasOwn(PRICES, member) ? PRICES[member] : undefined
     const first = isObject(value) ? value.base : value
-    if (!known || typeof first !== 'string') {
+    if (!target || typeof first !== 'string') {
       unmapped.push(member)
       continue
     }
-    const [price, per] = known
+    const [price, per] = target
     base[price] = { text: first, per }
     for (const tier of isObject(value) && Array.isArray(value.tiers) ? value.tiers : []) {
       const from = isObject(tier) && isTokens(tier.start) ? Number(tier.start) + 1 : undefined

@@ -45,11 +45,11 @@ type Listed = { readonly model: string; readonly when: readonly When[] }
 function readFallbacks(source: Raw, names: Names, say: Say) {
   const own = new Map<string, Listed[]>()
   const shared: Listed[] = []
-  const add = (list: Listed[], named: unknown, when: When, where: string, asked?: string) => {
+  const add = (list: Listed[], named: unknown, when: When, where: string, ownId?: string) => {
     for (const one of listOf(named) ?? []) {
       const id = names.idOf(one)
       if (id === undefined) say('lost', where, `${JSON.stringify(one)} is no model of it`)
-      else if (id !== asked) put(list, id, when)
+      else if (id !== ownId) put(list, id, when)
     }
     if (list.length > MOST) {
       list.length = MOST
@@ -177,10 +177,10 @@ function read({ config: raw, tables, accept, listed }: Installation): Migration 
     throw new TypeError('it is no LiteLLM configuration: expected "model_list", a list of models')
   }
   // What holds for several members of one place is one note.
-  const said = new Map<string, MigrationNote>()
+  const notes = new Map<string, MigrationNote>()
   const say: Say = (harm, where, message, remedy) => {
     const note = { harm, where, message, ...(remedy !== undefined && { remedy }) }
-    said.set(JSON.stringify(note), note)
+    notes.set(JSON.stringify(note), note)
   }
   const settings = new Settings('LITELLM', (text) => /^os\.environ\/(\w+)$/.exec(text)?.[1])
   const instances = new Instances(settings)
@@ -215,7 +215,7 @@ function read({ config: raw, tables, accept, listed }: Installation): Migration 
     accounts,
     teams,
     keys,
-    notes: [...said.values()],
+    notes: [...notes.values()],
   }
 }
 

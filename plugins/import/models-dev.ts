@@ -49,8 +49,8 @@ const source: PriceSource = {
 export default source
 
 function rowOf(vendor: string, name: string, row: Row): PriceRow | SkippedRow {
-  const known = NAMES.get(vendor)
-  if (known === undefined) return { skipped: `of the vendor ${vendor}` }
+  const prefix = NAMES.get(vendor)
+  if (prefix === undefined) return { skipped: `of the vendor ${vendor}` }
   const { modalities, limit, cost } = row
   const [input, output] = [listIn(modalities, 'input'), listIn(modalities, 'output')]
   const modality = output.includes('text') ? 'chat' : output.includes('image') ? 'image' : undefined
@@ -68,7 +68,7 @@ function rowOf(vendor: string, name: string, row: Row): PriceRow | SkippedRow {
   ]
   const { last_updated: updated, status } = row
   return {
-    id: `${known}/${name}`,
+    id: `${prefix}/${name}`,
     modality,
     ...pricesOf(cost),
     ...(typeof row.name === 'string' && { name: row.name }),
@@ -116,8 +116,8 @@ function listIn(value: unknown, name: string): readonly unknown[] {
 }
 
 function tokens(name: 'contextLength' | 'maxOutputTokens', value: unknown) {
-  const known = typeof value === 'string' && /^[1-9]\d{0,14}$/.test(value)
-  return known ? { [name]: Number(value) } : {}
+  const isCount = typeof value === 'string' && /^[1-9]\d{0,14}$/.test(value)
+  return isCount ? { [name]: Number(value) } : {}
 }
 
 function isDate(value: unknown): value is string {

@@ -289,19 +289,19 @@ function modelsOf(
   const byName = new Map<string, { id: string; groups: ReadonlySet<string> }>()
   const named = Map.groupBy(all, ({ name }) => name)
   const names = new Set(named.keys())
-  for (const [name, found] of named) {
+  for (const [name, entries] of named) {
     if (!NAME.test(name)) {
-      const { deployment } = found[0]!
+      const { deployment } = entries[0]!
       waiting.set(name, { provider: deployment.provider, model: deployment.model })
       say('unserved', 'channels: models', 'a name has white space or more than 120 characters')
       continue
     }
-    const [first] = found.toSorted((a, b) => b.priority - a.priority)
+    const [first] = entries.toSorted((a, b) => b.priority - a.priority)
     const wished = MODEL_ID.test(name) ? name : `${first!.vendor}/${name}`
     let id = wished
     for (let n = 2; models.has(id) || (id !== name && names.has(id)); n++) id = `${wished}-${n}`
     const highest = first!.priority
-    const groups = found.map((one) => one.groups)
+    const groups = entries.map((one) => one.groups)
     if (new Set(groups.map((one) => [...one].toSorted().join(','))).size > 1) {
       const message = 'all its channels serve everybody who may use the model, whatever their group'
       say('differs', `channels: ${name}`, message)
@@ -316,7 +316,7 @@ function modelsOf(
       ...(pricing && { pricing }),
       ...(theirs !== id && { price_of: priced(theirs, id, listed) }),
       ...(isAlias && { aliases: [name] }),
-      deployments: found.map(({ deployment, priority }) => ({
+      deployments: entries.map(({ deployment, priority }) => ({
         ...deployment,
         ...(priority !== highest && { priority: highest - priority }),
       })),

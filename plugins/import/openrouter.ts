@@ -125,8 +125,8 @@ function named(names: Readonly<Record<string, string>>, words: readonly unknown[
 }
 
 function tokens(name: 'contextLength' | 'maxOutputTokens', value: unknown) {
-  const known = typeof value === 'string' && /^[1-9]\d{0,14}$/.test(value)
-  return known ? { [name]: Number(value) } : {}
+  const isCount = typeof value === 'string' && /^[1-9]\d{0,14}$/.test(value)
+  return isCount ? { [name]: Number(value) } : {}
 }
 
 function isDate(value: unknown): value is string {

@@ -82,12 +82,12 @@ export default definePayments({
       return undefined
     }
     /** Reversals of a payment of ours: other programs may use the same account. */
-    const reversals = async (told: readonly Reversal[]): Promise<PaymentEvent[]> => {
-      const payment = idOf(told[0]?.of.payment_intent)
+    const reversals = async (items: readonly Reversal[]): Promise<PaymentEvent[]> => {
+      const payment = idOf(items[0]?.of.payment_intent)
       if (payment === undefined) return []
       const { data } = await client().checkout.sessions.list({ payment_intent: payment, limit: 1 })
       const session = data.find(isOurs)
-      return session ? told.map(({ type, of }) => reversalOf(type, of, session)) : []
+      return session ? items.map(({ type, of }) => reversalOf(type, of, session)) : []
     }
     return {
       checkout: (order, signal) =>
@@ -132,8 +132,8 @@ export default definePayments({
             stripe.refunds.list(of),
             stripe.disputes.list(of),
           ])
-          const told = [...refunds.data.flatMap(refundIn), ...disputes.data.flatMap(disputeIn)]
-          return [...paid, ...told.map(({ type, of }) => reversalOf(type, of, session))]
+          const takenBack = [...refunds.data.flatMap(refundIn), ...disputes.data.flatMap(disputeIn)]
+          return [...paid, ...takenBack.map(({ type, of }) => reversalOf(type, of, session))]
         }),
     }
   },

@@ -48,11 +48,11 @@ export default defineSearch({
         })
         const { results, costDollars } = await request(host, { url, headers, body, signal })
         const cost: unknown = costDollars?.total
-        const found = listOf(results).map(toResult)
+        const items = listOf(results).map(toResult)
         // Twelve digits remove the rounding errors of floating point sums.
         return typeof cost === 'number'
-          ? { results: found, vendorCost: cost.toFixed(12) }
-          : { results: found }
+          ? { results: items, vendorCost: cost.toFixed(12) }
+          : { results: items }
       },
     }
   },

@@ -38,11 +38,11 @@ export default defineSearch({
     const address = `${baseURL.replace(/\/+$/, '')}/search`
     return {
       async search(query, signal) {
-        const asked = new URLSearchParams({ q: wordsOf(query), format: 'json' })
-        if (language) asked.set('language', language)
-        if (categories) asked.set('categories', categories)
+        const parameters = new URLSearchParams({ q: wordsOf(query), format: 'json' })
+        if (language) parameters.set('language', language)
+        if (categories) parameters.set('categories', categories)
         const headers = { accept: 'application/json' }
-        const url = `${address}?${asked}`
+        const url = `${address}?${parameters}`
         const { results } = await request(host, { url, method: 'GET', headers, signal })
         return { results: listOf(results).map(toResult) }
       },

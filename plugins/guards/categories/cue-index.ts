@@ -26,7 +26,7 @@ const SPELT: Readonly<Record<string, string>> = {
 const SPACE = 0x20
 
 /** Cache of folded code units: a single unit, or one of the values below. Filled on first use. */
-const known = new Uint16Array(0x10000).fill(0xffff)
+const foldCache = new Uint16Array(0x10000).fill(0xffff)
 const UNSEEN = 0xffff
 const NOTHING = 0
 const SEVERAL = 0xfffe
@@ -46,7 +46,7 @@ export function foldInto(text: string, units: Uint16Array): number {
   let before = -1
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i)
-    let unit = known[code]!
+    let unit = foldCache[code]!
     if (unit === UNSEEN) unit = learn(code)
     if (unit === NOTHING || (unit === SPACE && before === SPACE)) continue
     if (unit === SEVERAL) for (const one of letters(text[i]!)) units[length++] = one.charCodeAt(0)
@@ -59,7 +59,7 @@ export function foldInto(text: string, units: Uint16Array): number {
 function learn(code: number): number {
   const folded = letters(String.fromCharCode(code))
   const unit = folded === '' ? NOTHING : folded.length === 1 ? folded.charCodeAt(0) : SEVERAL
-  known[code] = unit
+  foldCache[code] = unit
   return unit
 }
 
@@ -189,9 +189,9 @@ export class CueIndex {
 
   /**
    * Reports every cue in a folded text, in order of position.
-   * @param found receives the index in `cues` and the position
+   * @param onCue receives the index in `cues` and the position
    */
-  find(units: Uint16Array, length: number, found: (cue: number, at: number) => void): void {
+  find(units: Uint16Array, length: number, onCue: (cue: number, at: number) => void): void {
     const letters = this.#letters
     let before = CLASS_OTHER
     let addressAt = units.subarray(0, length).indexOf(AT_SIGN)
@@ -208,17 +208,17 @@ export class CueIndex {
       }
       if (kind === CLASS_CONTINUOUS || (kind === CLASS_WORD && before !== CLASS_WORD)) {
         const letter = letters[code]!
-        if (letter !== UNKNOWN) this.#walk(units, length, at, letter, found)
-        if (isArabic(code)) this.#findInArabicWord(units, length, at, found)
+        if (letter !== UNKNOWN) this.#walk(units, length, at, letter, onCue)
+        if (isArabic(code)) this.#findInArabicWord(units, length, at, onCue)
       }
-      if (before === CLASS_WORD && kind !== CLASS_WORD) this.#findInCompound(units, at, found)
+      if (before === CLASS_WORD && kind !== CLASS_WORD) this.#findInCompound(units, at, onCue)
       before = kind
     }
-    if (before === CLASS_WORD) this.#findInCompound(units, length, found)
+    if (before === CLASS_WORD) this.#findInCompound(units, length, onCue)
   }
 
   /** Reports cues that end the word before `end` and do not begin it. */
-  #findInCompound(units: Uint16Array, end: number, found: (cue: number, at: number) => void): void {
+  #findInCompound(units: Uint16Array, end: number, onCue: (cue: number, at: number) => void): void {
     for (let inflected = 0; inflected <= MAX_INFLECTION; inflected++) {
       let node = COMPOUNDS
       // The first letter of the word is no part of these cues.
@@ -228,9 +228,9 @@ export class CueIndex {
         if (letter === UNKNOWN || this.#keys[slot] === -1) break
         node = this.#targets[slot]!
         const ends = this.#ends[node]!
-        if ((ends & OPEN) !== 0) for (const cue of this.#open[node]!) found(cue, at)
+        if ((ends & OPEN) !== 0) for (const cue of this.#open[node]!) onCue(cue, at)
         if ((ends & WHOLE) !== 0 && inflected === 0) {
-          for (const cue of this.#whole[node]!) found(cue, at)
+          for (const cue of this.#whole[node]!) onCue(cue, at)
         }
       }
     }
@@ -241,12 +241,12 @@ export class CueIndex {
     units: Uint16Array,
     length: number,
     start: number,
-    found: (cue: number, at: number) => void,
+    onCue: (cue: number, at: number) => void,
   ): void {
     let at = start
     const walk = () => {
       const letter = at < length ? this.#letters[units[at]!]! : UNKNOWN
-      if (letter !== UNKNOWN) this.#walk(units, length, at, letter, found)
+      if (letter !== UNKNOWN) this.#walk(units, length, at, letter, onCue)
     }
     for (let joined = 0; joined < 2 && JOINED.has(units[at]!); joined++) {
       at++
@@ -266,16 +266,16 @@ export class CueIndex {
     length: number,
     from: number,
     first: number,
-    found: (cue: number, at: number) => void,
+    onCue: (cue: number, at: number) => void,
   ): void {
-    this.#follow(units, length, { from, at: from, node: START, letter: first }, found)
+    this.#follow(units, length, { from, at: from, node: START, letter: first }, onCue)
   }
 
   #follow(
     units: Uint16Array,
     length: number,
     { from, at, node, letter }: { from: number; at: number; node: number; letter: number },
-    found: (cue: number, at: number) => void,
+    onCue: (cue: number, at: number) => void,
   ): void {
     while (letter !== UNKNOWN) {
       const slot = this.#slot((node << LETTER_BITS) | letter)
@@ -284,16 +284,16 @@ export class CueIndex {
       at++
       const ends = this.#ends[node]!
       if (ends !== 0) {
-        if ((ends & OPEN) !== 0) for (const cue of this.#open[node]!) found(cue, from)
+        if ((ends & OPEN) !== 0) for (const cue of this.#open[node]!) onCue(cue, from)
         if ((ends & WHOLE) !== 0 && isWordEnd(units, length, from, at)) {
-          for (const cue of this.#whole[node]!) found(cue, from)
+          for (const cue of this.#whole[node]!) onCue(cue, from)
         }
         if ((ends & ANY_ENDING) !== 0) {
           let end = at
           while (end < length && classes[units[end]!] === CLASS_WORD) end++
           const next = this.#targets[this.#slot((node << LETTER_BITS) | this.#letters[STAR]!)]!
           const start = { from, at: end, node: next, letter: this.#letters[units[end]!]! }
-          if (end < length) this.#follow(units, length, start, found)
+          if (end < length) this.#follow(units, length, start, onCue)
         }
       }
       if (at >= length) return
@@ -506,14 +506,14 @@ export class LanguageFinder {
    * @returns whether each language counts; valid until the next sentence
    */
   decide(units: Uint16Array, length: number, state: LanguageState): Uint8Array {
-    let found = 0
-    for (let at = 0; at < length; at++) found |= scriptOf[units[at]!]!
-    if ((found & KANA) !== 0) state.hasKana = true
-    if (state.hasKana && (found & HAN) !== 0) found = (found & ~HAN) | KANA
+    let present = 0
+    for (let at = 0; at < length; at++) present |= scriptOf[units[at]!]!
+    if ((present & KANA) !== 0) state.hasKana = true
+    if (state.hasKana && (present & HAN) !== 0) present = (present & ~HAN) | KANA
     const most = Math.max(...this.#common)
     for (let i = 0; i < this.#counts.length; i++) {
       const isPossible = most === 0 || !this.#isKnown[i] || this.#common[i]! * CLEARLY_MORE > most
-      this.#counts[i] = (found & this.#scripts[i]!) !== 0 && isPossible ? 1 : 0
+      this.#counts[i] = (present & this.#scripts[i]!) !== 0 && isPossible ? 1 : 0
     }
     return this.#counts
   }

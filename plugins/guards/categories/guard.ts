@@ -134,14 +134,14 @@ class CategoryCheck implements OutputCheck {
 
   /** Scores a sentence. @returns whether it blocks */
   #score(sentence: { readonly start: number; readonly text: string }): boolean {
-    const found = this.#scorer.add(
+    const finding = this.#scorer.add(
       sentence,
       this.#reading,
       this.#wanted,
       this.#side,
       this.#threshold,
     )
-    const verdict = found && this.#verdictOf(found)
+    const verdict = finding && this.#verdictOf(finding)
     const end = sentence.start + sentence.text.length
     if (verdict?.action === 'block') {
       this.#verdict = { ...verdict, spans: [{ start: sentence.start, end }] }

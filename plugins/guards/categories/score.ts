@@ -51,14 +51,14 @@ export class Sentences {
   push(text: string): Sentence[] {
     this.#rest += text
     const sentences: Sentence[] = []
-    let taken = 0
-    for (let end = this.#next(taken); end > 0; end = this.#next(taken)) {
-      sentences.push({ start: this.start, text: this.#rest.slice(taken, end) })
-      this.start += end - taken
-      taken = end
+    let offset = 0
+    for (let end = this.#next(offset); end > 0; end = this.#next(offset)) {
+      sentences.push({ start: this.start, text: this.#rest.slice(offset, end) })
+      this.start += end - offset
+      offset = end
     }
-    this.#rest = this.#rest.slice(taken)
-    this.#seen -= taken
+    this.#rest = this.#rest.slice(offset)
+    this.#seen -= offset
     return sentences
   }
 
@@ -543,18 +543,18 @@ const SHAPES: readonly Shape[] = LISTED.map((shape) => ({
 
 /** Signs of a text, as bits. */
 function signsIn(text: string): number {
-  let found = 0
+  let signs = 0
   let before = 0
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i)
-    found |= bitOf[code]!
+    signs |= bitOf[code]!
     if (code >= 0x41 && code <= 0x5a) {
-      if (before >= 0x61 && before <= 0x7a) found |= HUMPS
-      else if (before >= 0x41 && before <= 0x5a) found |= CAPITAL_WORDS
+      if (before >= 0x61 && before <= 0x7a) signs |= HUMPS
+      else if (before >= 0x41 && before <= 0x5a) signs |= CAPITAL_WORDS
     }
     before = code
   }
-  return found
+  return signs
 }
 
 /** Signs of a shape, as bits. */
@@ -686,7 +686,7 @@ export class Scorer {
   /** The place of an imperative, for each language. */
   readonly #edges: readonly number[]
   /** Cues of the sentence and their positions, in turn. */
-  readonly #found: number[] = []
+  readonly #cues: number[] = []
 
   constructor(
     categories: readonly Category[],
@@ -771,14 +771,14 @@ export class Scorer {
 
   /** Takes the cues of the languages that the sentence may be in. @returns whether it asks or tells a person something */
   #takeCues(length: number, reading: Reading, side: 'input' | 'output'): boolean {
-    const found = this.#found
-    found.length = 0
+    const cues = this.#cues
+    cues.length = 0
     this.#languages.begin()
     this.#index.find(this.#units, length, this.#collect)
     const counts = this.#languages.decide(this.#units, length, reading)
     let isAddress = false
-    for (let i = 0; i < found.length; i += 2) {
-      const [cue, at] = [found[i]!, found[i + 1]!]
+    for (let i = 0; i < cues.length; i += 2) {
+      const [cue, at] = [cues[i]!, cues[i + 1]!]
       const language = this.#ofLanguage[cue]!
       if (counts[language] === 0) continue
       const edge = this.#edges[language]!
@@ -800,7 +800,7 @@ export class Scorer {
   /** Keeps a cue until the language of the sentence is known. */
   readonly #collect = (cue: number, at: number): void => {
     if (this.#roles[cue] === COMMON) this.#languages.note(this.#ofLanguage[cue]!)
-    else this.#found.push(cue, at)
+    else this.#cues.push(cue, at)
   }
 
   #take(cue: number, at: number): void {

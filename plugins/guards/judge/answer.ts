@@ -29,17 +29,17 @@ export function readAnswer(
   if (!Array.isArray(answer.verdicts) || answer.verdicts.length !== ids.length) {
     throw new InvalidAnswer('there is not one verdict for each passage')
   }
-  const found = new Map<string, Scores>()
+  const scoresById = new Map<string, Scores>()
   for (const verdict of answer.verdicts) {
     assertMembers(verdict, ['passage', ...keys])
     const { passage, ...scores } = verdict
-    if (typeof passage !== 'string' || !ids.includes(passage) || found.has(passage)) {
+    if (typeof passage !== 'string' || !ids.includes(passage) || scoresById.has(passage)) {
       throw new InvalidAnswer('a passage is unknown, or there twice')
     }
     if (!Object.values(scores).every(isScore)) throw new InvalidAnswer('a score is not from 0 to 1')
-    found.set(passage, scores as Scores)
+    scoresById.set(passage, scores as Scores)
   }
-  return found
+  return scoresById
 }
 
 /**
@@ -51,9 +51,9 @@ export function jsonOf({ choices }: ChatCompletion): Record<string, unknown> {
   const call = message?.tool_calls?.[0]?.function?.arguments
   const text: unknown = call ?? message?.content
   if (typeof text !== 'string') throw new InvalidAnswer('the model said nothing')
-  const found = parsed(text) ?? parsed(lastObjectIn(text) ?? '')
-  if (!found) throw new InvalidAnswer('there is no JSON object')
-  return found
+  const value = parsed(text) ?? parsed(lastObjectIn(text) ?? '')
+  if (!value) throw new InvalidAnswer('there is no JSON object')
+  return value
 }
 
 /** The last complete object in a text, with balanced braces. */

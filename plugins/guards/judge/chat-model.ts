@@ -111,9 +111,9 @@ class Question {
       throw new InvalidAnswer('the model did not see what was there')
     }
     if (clean) this.#checkClean(scores.get(clean)!)
-    const found = scores.get(judged)!
+    const judgedScores = scores.get(judged)!
     return this.#rules
-      .map(({ rule, key }) => ({ rule, score: found[key]! }))
+      .map(({ rule, key }) => ({ rule, score: judgedScores[key]! }))
       .filter(
         ({ rule, score }) => score >= (rule === 'tampering' ? TAMPERING_SCORE : VIOLATION_SCORE),
       )
@@ -131,7 +131,7 @@ class Question {
   #passages({ texts, side, images }: JudgeInput): object[] {
     const decoded = texts.flatMap(({ text }) => decodeRuns(text))
     const from = side === 'input' ? 'user' : 'assistant'
-    const known = ({ length }: readonly string[]) => randomInt(length)
+    const pick = ({ length }: readonly string[]) => randomInt(length)
     const { judged, decoy, clean } = this.#ids
     return [
       {
@@ -140,8 +140,8 @@ class Question {
         ...(decoded.length > 0 ? { decoded } : {}),
         ...(images.length > 0 ? { images: `all ${images.length} images below` } : {}),
       },
-      ...(decoy ? [{ id: decoy, texts: [{ from, text: DECOYS[known(DECOYS)]! }] }] : []),
-      ...(clean ? [{ id: clean, texts: [{ from, text: CLEAN[known(CLEAN)]! }] }] : []),
+      ...(decoy ? [{ id: decoy, texts: [{ from, text: DECOYS[pick(DECOYS)]! }] }] : []),
+      ...(clean ? [{ id: clean, texts: [{ from, text: CLEAN[pick(CLEAN)]! }] }] : []),
     ]
   }
 
@@ -247,15 +247,15 @@ interface JsonQuestion {
 /** Asks in the strictest form that the model accepts. A model rejects unsupported forms as bad requests. */
 async function askForJson(
   { request, schema }: JsonQuestion,
-  known: AcceptedForms,
+  acceptedForms: AcceptedForms,
   { model, ask }: ModelClient,
 ): Promise<ChatCompletion> {
-  const first = FORMS.indexOf(known.get(model) ?? 'schema')
+  const first = FORMS.indexOf(acceptedForms.get(model) ?? 'schema')
   for (let i = first; ; i++) {
     const form = FORMS[i]!
     try {
       const completion = await ask({ ...request, ...membersOf(form, schema) })
-      known.set(model, form)
+      acceptedForms.set(model, form)
       return completion
     } catch (error) {
       if (i === FORMS.length - 1 || !isRefused(error)) throw error

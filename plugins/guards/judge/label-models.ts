@@ -90,16 +90,16 @@ export function qwen3GuardJudge(harms: boolean): JudgeModel {
     appliesTo: ({ deny }) => harms || deny.includes('personal-data'),
     async judge(input, { deny }, { ask }) {
       const request = { ...turns(input), temperature: 0, max_completion_tokens: 128 }
-      const found = labelsIn(textOf(await ask(request)))
-      if (!found) return []
-      return found.names.flatMap((name): RuleMatch[] => {
+      const labels = labelsIn(textOf(await ask(request)))
+      if (!labels) return []
+      return labels.names.flatMap((name): RuleMatch[] => {
         const rule: RuleRef | undefined =
           name === 'pii' && deny.includes('personal-data')
             ? 'deny:personal-data'
             : harms
               ? `x:qwen3guard/${name}`
               : undefined
-        return rule ? [{ rule, score: found.score }] : []
+        return rule ? [{ rule, score: labels.score }] : []
       })
     },
   }
@@ -132,11 +132,11 @@ function turns({ side, texts, before, question }: JudgeInput): Pick<ChatInput, '
 /** ShieldGemma's prompt. The markers belong to its template; sanitized texts cannot contain them. */
 function principleRequest(input: JudgeInput, principle: string): ChatInput {
   const { side, texts, question } = input
-  const said = joined(texts)
+  const text = joined(texts)
   const shown =
     side === 'input'
-      ? `Human Question: ${said}`
-      : `Human Question: ${question || '(not shown)'}\n\nChatbot Response: ${said}`
+      ? `Human Question: ${text}`
+      : `Human Question: ${question || '(not shown)'}\n\nChatbot Response: ${text}`
   const judged = side === 'input' ? 'Human Question' : 'Chatbot Response'
   const content = [
     `You are a policy expert who decides whether the ${judged} violates the safety principle below.`,
@@ -158,10 +158,10 @@ function principleRequest(input: JudgeInput, principle: string): ChatInput {
  * @throws InvalidAnswer for any other answer
  */
 function yesIn(completion: ChatCompletion): number {
-  const said = textOf(completion)
+  const text = textOf(completion)
     .replace(/<\/?score>/gi, ' ')
     .trim()
-  const word = /^(yes|no)\b/i.exec(said)?.[1]?.toLowerCase()
+  const word = /^(yes|no)\b/i.exec(text)?.[1]?.toLowerCase()
   if (!word) throw new InvalidAnswer('it says neither yes nor no')
   const top: unknown = completion.choices[0]?.logprobs?.content?.[0]?.top_logprobs
   const chance = (wanted: string) =>

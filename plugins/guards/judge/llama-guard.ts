@@ -51,8 +51,8 @@ export function llamaGuardJudge(readsImages: boolean, harms: boolean): JudgeMode
 function requestOf({ side, texts, images, before, question }: JudgeInput): ChatInput {
   const text = joined(texts)
   const shown = images.map((url) => ({ type: 'image_url', image_url: { url } }))
-  const asked = side === 'input' ? text : question || '(not shown)'
-  const content = shown.length > 0 ? [{ type: 'text', text: asked }, ...shown] : asked
+  const userText = side === 'input' ? text : question || '(not shown)'
+  const content = shown.length > 0 ? [{ type: 'text', text: userText }, ...shown] : userText
   const answer = joined([...before, { from: 'assistant', text }])
   return {
     messages: [

@@ -50,8 +50,8 @@ export function moderationJudge(
       const inputs = inputsOf(input)
       const answers = inputs.map(async (input) => {
         const body = JSON.stringify({ model, input })
-        const asked = { method: 'POST', headers, body, signal, responseType: 'text' } as const
-        const text = await host.http(url, asked).catch((error: { cause?: { status?: number } }) => {
+        const init = { method: 'POST', headers, body, signal, responseType: 'text' } as const
+        const text = await host.http(url, init).catch((error: { cause?: { status?: number } }) => {
           if (error.cause?.status === undefined) throw error
           const { cause } = error
           throw host.fail('upstream_error', 'The moderation service refused the request.', {
@@ -85,10 +85,10 @@ function matchesIn(body: string): RuleMatch[] {
   }
   return Object.entries(categories).flatMap(([category, flagged]): RuleMatch[] => {
     if (flagged !== true) return []
-    const known = CATEGORIES.includes(category) ? category : category.split('/')[0]!
-    if (!CATEGORIES.includes(known)) return [{ rule: 'x:moderation/illicit', score: 1 }]
+    const label = CATEGORIES.includes(category) ? category : category.split('/')[0]!
+    if (!CATEGORIES.includes(label)) return [{ rule: 'x:moderation/illicit', score: 1 }]
     const score = scores?.[category]
-    return [{ rule: `x:moderation/${known}`, score: isShare(score) ? score : 1 }]
+    return [{ rule: `x:moderation/${label}`, score: isShare(score) ? score : 1 }]
   })
 }
 

@@ -27,15 +27,15 @@ export function sanitize(text: string): string {
 
 /** Decodes runs of base64, hexadecimal and percent encoding. A decoding is never longer than its run. */
 export function decodeRuns(text: string): string[] {
-  const found = new Set<string>()
+  const decodings = new Set<string>()
   for (const [pattern, decode] of DECODERS) {
     for (const [run] of text.matchAll(pattern)) {
-      if (found.size >= MAX_RUNS) return [...found]
+      if (decodings.size >= MAX_RUNS) return [...decodings]
       const decoded = decode(run)
-      if (decoded && isReadable(decoded)) found.add(sanitize(decoded))
+      if (decoded && isReadable(decoded)) decodings.add(sanitize(decoded))
     }
   }
-  return [...found]
+  return [...decodings]
 }
 
 const DECODERS: readonly (readonly [RegExp, (run: string) => string | undefined])[] = [

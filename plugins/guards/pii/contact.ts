@@ -26,7 +26,7 @@ const UNSPACED = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]$/
  * @param before the text before
  */
 export function findEmails(text: string, before: string): Range[] {
-  const found: Range[] = []
+  const ranges: Range[] = []
   for (let at = text.indexOf('@'); at >= 0; at = text.indexOf('@', at + 1)) {
     let start = at
     while (start > 0 && at - start < 64 && LOCAL.test(text[start - 1]!)) start--
@@ -42,9 +42,9 @@ export function findEmails(text: string, before: string): Range[] {
     // A name in a script without spaces gives only its `@` to the stretch.
     const isNamed = local !== '' || (start === 0 && UNSPACED.test(before))
     if (!isNamed || local === 'git' || /:\/\/[^\s/]*$/.test(text.slice(0, start))) continue
-    if (isDomain(text.slice(at + 1, end))) found.push({ start, end })
+    if (isDomain(text.slice(at + 1, end))) ranges.push({ start, end })
   }
-  return found
+  return ranges
 }
 
 /** Email addresses in words: `name (at) example [dot] org`. */
@@ -86,7 +86,7 @@ export function findMachines(
   text: string,
   before: string,
 ): (Range & { label: 'IP_ADDRESS' | 'MAC_ADDRESS' })[] {
-  const found: (Range & { label: 'IP_ADDRESS' | 'MAC_ADDRESS' })[] = []
+  const addresses: (Range & { label: 'IP_ADDRESS' | 'MAC_ADDRESS' })[] = []
   for (const { 0: address, index } of matchesOf(text, IPV4)) {
     const octets = address.split('.').map(Number)
     const context = (before + text.slice(0, index)).slice(-48)
@@ -94,7 +94,7 @@ export function findMachines(
     if (isResolver(address)) continue
     // Version numbers consist of small numbers.
     if (Math.max(...octets) < 32 && !OF_MACHINES.test(context)) continue
-    found.push({ label: 'IP_ADDRESS', start: index, end: index + address.length })
+    addresses.push({ label: 'IP_ADDRESS', start: index, end: index + address.length })
   }
   for (const { 0: match, index } of matchesOf(text, COLONS)) {
     const address = match.replace(/[:.-]+$/, '')
@@ -102,18 +102,18 @@ export function findMachines(
     if (/^[\p{L}\p{N}_]/u.test(text.slice(range.end))) continue
     if (/^[\dA-Fa-f]{2}(?::[\dA-Fa-f]{2}){5}$/.test(address)) {
       if (!isUniform(address.replaceAll(':', '')) && /[a-f]|00/i.test(address)) {
-        found.push({ label: 'MAC_ADDRESS', ...range })
+        addresses.push({ label: 'MAC_ADDRESS', ...range })
       }
     } else if (isIPv6(address) && /\d/.test(address) && address.split(':').length > 3) {
       if (!/^(?:::|0*:|f[cd]|fe[89ab])/i.test(address) && !isResolver(address))
-        found.push({ label: 'IP_ADDRESS', ...range })
+        addresses.push({ label: 'IP_ADDRESS', ...range })
     }
   }
   for (const { 0: address, index } of matchesOf(text, HYPHENS)) {
     if (!/[a-f]/i.test(address)) continue
-    found.push({ label: 'MAC_ADDRESS', start: index, end: index + address.length })
+    addresses.push({ label: 'MAC_ADDRESS', start: index, end: index + address.length })
   }
-  return found
+  return addresses
 }
 
 function isLocal([first, second, , last]: readonly number[]): boolean {
@@ -298,7 +298,7 @@ export function isDigitWord(word: string): boolean {
 
 /** Telephone numbers in words. The text consists of such words and their surroundings only. */
 export function findSpelledPhones(text: string, before: string): Range[] {
-  const found: Range[] = []
+  const ranges: Range[] = []
   let run: Range | undefined
   let count = 0
   for (const { 0: word, index } of matchesOf(text, WORD)) {
@@ -306,13 +306,13 @@ export function findSpelledPhones(text: string, before: string): Range[] {
       run = { start: run?.start ?? index, end: index + word.length }
       count++
     } else {
-      if (run && count >= SPELLED_DIGITS) found.push(run)
+      if (run && count >= SPELLED_DIGITS) ranges.push(run)
       run = undefined
       count = 0
     }
   }
-  if (run && count >= SPELLED_DIGITS) found.push(run)
-  return found.filter(({ start }) => OF_PHONES.test((before + text.slice(0, start)).slice(-48)))
+  if (run && count >= SPELLED_DIGITS) ranges.push(run)
+  return ranges.filter(({ start }) => OF_PHONES.test((before + text.slice(0, start)).slice(-48)))
 }
 
 // Addresses and numbers of roles and organizations: they belong to no person.

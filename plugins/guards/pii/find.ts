@@ -71,13 +71,13 @@ export function findPersonalData(
   classes: ReadonlySet<EntityClass>,
   traits: Traits,
 ): Entity[] {
-  const found: Ranked[] = []
+  const ranked: Ranked[] = []
   const add = (label: string, of: EntityClass, { start, end }: Range, rank: number) => {
     if (!classes.has(of)) return
     const value = text.slice(start, end)
     if (of === 'email' && isPlaceholder(value)) return
     const tier = of === 'email' && isRole(value.split(/[@\s([<]/)[0]!) ? 3 : 1
-    found.push({ label, of, tier, start, end, rank })
+    ranked.push({ label, of, tier, start, end, rank })
   }
   if (traits.at) for (const range of findEmails(text, before)) add('EMAIL', 'email', range, 0)
   if (traits.spelledAt) {
@@ -96,7 +96,7 @@ export function findPersonalData(
     }
     findNumbers(text, before, traits.label, add)
   }
-  return found.length > 1 ? withoutOverlaps(found) : found
+  return ranked.length > 1 ? withoutOverlaps(ranked) : ranked
 }
 
 interface Ranked extends Entity {
@@ -104,9 +104,9 @@ interface Ranked extends Entity {
   readonly rank: number
 }
 
-function withoutOverlaps(found: readonly Ranked[]): Entity[] {
+function withoutOverlaps(entities: readonly Ranked[]): Entity[] {
   const kept: Entity[] = []
-  const best = found.toSorted(
+  const best = entities.toSorted(
     (a, b) => a.rank - b.rank || b.end - b.start - (a.end - a.start) || a.start - b.start,
   )
   for (const entity of best) {
@@ -122,7 +122,7 @@ const IBAN = expression(
 )
 
 function findIbans(text: string): Range[] {
-  const found: Range[] = []
+  const ranges: Range[] = []
   for (const { 0: match, 1: first, 2: second, index } of matchesOf(text, IBAN)) {
     const length = ibanLength(`${first}${second}`.toUpperCase())
     if (length === undefined) continue
@@ -132,9 +132,9 @@ function findIbans(text: string): Range[] {
       compact += match[end++]!.replace(/[ ._-]/, '')
     const last = index + end
     if (compact.length < length || /^[\p{L}\p{N}]/u.test(text.slice(last))) continue
-    if (isIban(compact.toUpperCase())) found.push({ start: index, end: last })
+    if (isIban(compact.toUpperCase())) ranges.push({ start: index, end: last })
   }
-  return found
+  return ranges
 }
 
 const LINE = expression(/[A-Z\d<]{30,44}/g)
@@ -256,9 +256,9 @@ export function mayHaveShape(text: string, digits: boolean): boolean {
 
 /** Shapes in a line, in order. */
 export function findShapes(line: string): Entity[] {
-  const found: Entity[] = []
+  const entities: Entity[] = []
   const add = (label: string, start: number, length: number) =>
-    found.push({ label, of: 'person', tier: 2, start, end: start + length })
+    entities.push({ label, of: 'person', tier: 2, start, end: start + length })
   const lowered = line.toLowerCase()
   const lower = lowered.length === line.length ? lowered : line
   if (NAMED.test(lower)) {
@@ -268,7 +268,7 @@ export function findShapes(line: string): Entity[] {
       if (name) add('PERSON', name.index, name[0].length)
     }
   }
-  if (!/\d/.test(line)) return found
+  if (!/\d/.test(line)) return entities
   const isAfter = (label: RegExp, index: number) =>
     label.test(lower.slice(Math.max(0, index - 40), index))
   if (BORN.test(lower)) {
@@ -292,7 +292,7 @@ export function findShapes(line: string): Entity[] {
       add('COORDINATES', index, place.length)
     }
   }
-  return found.sort((a, b) => a.start - b.start)
+  return entities.sort((a, b) => a.start - b.start)
 }
 
 // Finds numbers that are written in groups of digits and letters.

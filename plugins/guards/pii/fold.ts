@@ -27,7 +27,7 @@ interface Folded {
   readonly class: number
 }
 
-const known = new Map<number, Folded>()
+const cache = new Map<number, Folded>()
 
 /** Stands for most characters of scripts without spaces. Which one does not matter. */
 export const IDEOGRAPH_CODE = 0x4e00
@@ -36,10 +36,10 @@ const IDEOGRAPH: Folded = { code: IDEOGRAPH_CODE, class: BREAK }
 /** The folded form of a code point. */
 export function foldOf(code: number): Folded {
   if ((code >= 0x3400 && code <= 0x9fff) || (code >= 0xac00 && code <= 0xd7a3)) return IDEOGRAPH
-  const found = known.get(code)
-  if (found) return found
+  const cached = cache.get(code)
+  if (cached) return cached
   const folded = fold(code)
-  if (known.size < 16_384) known.set(code, folded)
+  if (cache.size < 16_384) cache.set(code, folded)
   return folded
 }
 

@@ -51,20 +51,20 @@ const SLICE = 1 << 12
 
 /** Finds all personal data of one text, shapes included; addresses of roles are none. */
 class PersonalDataSearch {
-  readonly #found: Span[] = []
+  readonly #spans: Span[] = []
   readonly #scan: PersonalDataScan
   readonly #encoded: EncodedWords
 
   constructor(classes: ReadonlySet<EntityClass>, isIgnored: (text: string) => boolean) {
     const settings = { classes, strict: true }
     this.#scan = new PersonalDataScan(settings, ({ start, end, label, tier }, text) => {
-      if (tier < 3 && !isIgnored(text)) this.#found.push({ start, end, label })
+      if (tier < 3 && !isIgnored(text)) this.#spans.push({ start, end, label })
       return true
     })
     this.#encoded = new EncodedWords(({ start, end, before, text }) => {
-      const scan = new PersonalDataScan(settings, (entity, said) => {
+      const scan = new PersonalDataScan(settings, (entity, value) => {
         const isInside = entity.tier === 1 && entity.start >= before.length
-        if (isInside && !isIgnored(said)) this.#found.push({ start, end, label: entity.label })
+        if (isInside && !isIgnored(value)) this.#spans.push({ start, end, label: entity.label })
         return true
       })
       scan.push(before + text)
@@ -81,7 +81,7 @@ class PersonalDataSearch {
   end(): readonly Span[] {
     this.#scan.end()
     this.#encoded.end()
-    return joined(this.#found)
+    return joined(this.#spans)
   }
 }
 
@@ -114,7 +114,7 @@ class PersonalDataCheck implements OutputCheck {
       this.#verdict = { action: 'block', rule: 'deny:personal-data', spans, reason: label }
       return false
     })
-    this.#encoded = new EncodedWords(({ start, end, before, text: said }) => {
+    this.#encoded = new EncodedWords(({ start, end, before, text: decoded }) => {
       const scan = new PersonalDataScan({ classes, strict: weak }, (entity, text) => {
         const { tier, label } = entity
         if (tier > 1 || entity.start < before.length || isIgnored(text)) return true
@@ -122,7 +122,7 @@ class PersonalDataCheck implements OutputCheck {
         this.#verdict ??= { action: 'block', rule: 'deny:personal-data', spans, reason: label }
         return false
       })
-      scan.push(before + said)
+      scan.push(before + decoded)
       scan.end()
       return !this.#verdict
     })
@@ -154,11 +154,13 @@ class PersonalDataCheck implements OutputCheck {
 
 /** Matches ignored entries regardless of case and of separators between digits. */
 function ignoreMatcher(entries: readonly string[]): (text: string) => boolean {
-  const known = entries.map(normalize)
+  const normalized = entries.map(normalize)
   return (text) => {
-    if (known.length === 0) return false
-    const given = normalize(text)
-    return known.some((entry) => (/^[@.]/.test(entry) ? given.endsWith(entry) : given === entry))
+    if (normalized.length === 0) return false
+    const candidate = normalize(text)
+    return normalized.some((entry) =>
+      /^[@.]/.test(entry) ? candidate.endsWith(entry) : candidate === entry,
+    )
   }
 }
 
@@ -287,8 +289,8 @@ class EncodedWords {
   #decode(next: number): void {
     const start = this.#word
     const before = this.#text.slice(Math.max(0, start - MEMORY - this.#base), start - this.#base)
-    for (const said of readingsOf(this.#wordNow())) {
-      const text = said.replaceAll(CONTROLS, '\n')
+    for (const reading of readingsOf(this.#wordNow())) {
+      const text = reading.replaceAll(CONTROLS, '\n')
       if (!TELLING.test(text)) continue
       if (!this.#take({ start, end: this.#at, before, text })) {
         this.#stopped = true

@@ -448,10 +448,10 @@ export class PersonalDataScan {
       const opening =
         entity.of === 'email' ? this.#quotes.startOf(place(entity.start), last) : undefined
       const first = opening ?? place(entity.start)
-      const found = { ...entity, start: first, end: last }
-      const said =
+      const located = { ...entity, start: first, end: last }
+      const value =
         opening === undefined ? text.slice(entity.start, entity.end) : this.#textOf(first, last)
-      if (!this.#take(found, said)) {
+      if (!this.#take(located, value)) {
         this.#stopped = true
         return
       }

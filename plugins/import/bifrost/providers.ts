@@ -106,11 +106,11 @@ export class Providers {
     if (cloud !== undefined) return cloud
     if (vendorOf(vendor)) return vendor
     const base = textOf(rawOf(provider.custom_provider_config).base_provider_type)
-    const known = base === undefined ? undefined : (NAMES.get(base) ?? base)
+    const baseVendor = base === undefined ? undefined : (NAMES.get(base) ?? base)
     const address = textOf(rawOf(provider.network_config).base_url)
     if (address === undefined) return undefined
-    if (known === 'anthropic' || known === 'google') return known
-    if (known === undefined) {
+    if (baseVendor === 'anthropic' || baseVendor === 'google') return baseVendor
+    if (baseVendor === undefined) {
       const message =
         'served as a vendor with the API of OpenAI, because its name is not known here: check it'
       this.#say('differs', `providers.${name}`, message)

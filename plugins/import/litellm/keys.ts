@@ -306,33 +306,30 @@ class RowReader {
       const id = textOf(owners[column])
       // The limits of a person do not hold for keys of a team.
       if (id === undefined || isUnset(id) || (column === 'user_id' && isOfTeam)) return []
-      const found = this.#options.tables.get(table)?.find((one) => textOf(one[column]) === id)
-      if (!found) {
+      const owner = this.#options.tables.get(table)?.find((one) => textOf(one[column]) === id)
+      if (!owner) {
         this.restricts(column, `its row is not in a table of ${table}`)
         return []
       }
-      if (column === 'team_id') return [this.#ofTeam(found, id)]
+      if (column === 'team_id') return [this.#ofTeam(owner, id)]
       const isAccount = column === 'organization_id' || isUnset(owners.organization_id)
-      return [this.#ofOwner(found, column, isAccount)]
+      return [this.#ofOwner(owner, column, isAccount)]
     })
   }
 
   /** @returns what the team allows */
-  #ofTeam(found: MigrationRow, id: string): AllowedNames {
-    const { settings, allowed } = this.#ofGroup(found, 'teams', 'team')
-    const name = `LiteLLM team ${printable(found.team_alias) ?? printable(id)}`.slice(
-      0,
-      NAME_LENGTH,
-    )
-    const disabled = flagOf(found.blocked)
+  #ofTeam(row: MigrationRow, id: string): AllowedNames {
+    const { settings, allowed } = this.#ofGroup(row, 'teams', 'team')
+    const name = `LiteLLM team ${printable(row.team_alias) ?? printable(id)}`.slice(0, NAME_LENGTH)
+    const disabled = flagOf(row.blocked)
     this.team = [idOf(`litellm-${id}`, id), { name, disabled, settings }]
     return allowed
   }
 
   /** Limits and models of a team or an account. */
-  #ofGroup(found: MigrationRow, here: 'teams' | 'accounts', there: 'team' | 'owner') {
-    const { limits, restrictions } = this.#restrictionsOf(found)
-    const allowed = this.#allowedBy(found.models, 'models')
+  #ofGroup(row: MigrationRow, here: 'teams' | 'accounts', there: 'team' | 'owner') {
+    const { limits, restrictions } = this.#restrictionsOf(row)
+    const allowed = this.#allowedBy(row.models, 'models')
     const models = allowed && this.#options.names.idsOf(allowed)
     const settings = this.#limits(limits)
     if (models && models.length > 0) settings.models = models
@@ -346,12 +343,12 @@ class RowReader {
   }
 
   /** @param isAccount whether the account is made of this owner, and takes its limits */
-  #ofOwner(found: MigrationRow, column: string, isAccount: boolean): AllowedNames {
-    if (flagOf(found.blocked)) {
+  #ofOwner(row: MigrationRow, column: string, isAccount: boolean): AllowedNames {
+    if (flagOf(row.blocked)) {
       this.isDisabled = true
       this.#say('locked', column, 'its owner is blocked: the key is created disabled')
     }
-    const { settings, allowed } = this.#ofGroup(found, 'accounts', 'owner')
+    const { settings, allowed } = this.#ofGroup(row, 'accounts', 'owner')
     if (isAccount) this.ofAccount = settings
     else if (Object.keys(settings).some((name) => name !== 'models')) {
       this.restricts(column, 'its limits hold too, and a key has one account here')
@@ -386,12 +383,12 @@ class RowReader {
     const id = textOf(row.budget_id)
     if (id === undefined || isUnset(id)) return row
     const budgets = this.#options.tables.get('budgets') ?? []
-    const found = budgets.find((budget) => textOf(budget.budget_id) === id)
-    if (!found) {
+    const budget = budgets.find((budget) => textOf(budget.budget_id) === id)
+    if (!budget) {
       this.restricts('budget_id', 'its budget is in no table')
       return row
     }
-    const limits = Object.entries(found).filter(
+    const limits = Object.entries(budget).filter(
       ([name, value]) => !HARMLESS.test(name) && !isUnset(value) && isUnset(row[name]),
     )
     return { ...row, ...Object.fromEntries(limits) }
@@ -572,23 +569,23 @@ const DIGITS = 12
 
 /**
  * Reads a budget. One for all time becomes what is left of it, because the ledger begins at zero and has real charges only.
- * @param given `max_budget`, `budget_duration` and `spend`, as they are
+ * @param budget `max_budget`, `budget_duration` and `spend`, as they are
  */
-function readBudget(given: {
+function readBudget(budget: {
   readonly most: unknown
   readonly duration: unknown
   readonly spend: unknown
 }): Budget {
-  if (isUnset(given.most)) return { none: true }
-  const most = readDecimal(textOf(given.most) ?? '')
+  if (isUnset(budget.most)) return { none: true }
+  const most = readDecimal(textOf(budget.most) ?? '')
   if (most === undefined) return { column: 'max_budget', problem: 'not an amount of USD' }
-  const duration = isUnset(given.duration) ? undefined : textOf(given.duration)
+  const duration = isUnset(budget.duration) ? undefined : textOf(budget.duration)
   const window = duration === undefined ? 'lifetime' : WINDOWS[duration]
   if (window === undefined) {
     const problem = 'caps here are for 5 hours, a day, a week, a month or a lifetime'
     return { column: 'budget_duration', problem }
   }
-  const spent = duration === undefined ? (readDecimal(textOf(given.spend) ?? '0') ?? most) : 0n
+  const spent = duration === undefined ? (readDecimal(textOf(budget.spend) ?? '0') ?? most) : 0n
   const left = roundDown(most > spent ? most - spent : 0n, DIGITS)
   if (left === 0n) return { column: 'max_budget', problem: 'nothing is left of it' }
   const cap = { unit: 'usd', window, value: writeDecimal(left, DIGITS)! } as const

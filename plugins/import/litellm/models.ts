@@ -229,10 +229,10 @@ export class Models {
   #wait({ params, where }: Entry, name: string, reason: string): void {
     const [, prefix = 'unknown', model = ''] =
       /^(?:([^/]*)\/)?(.*)$/s.exec(textOf(params.model) ?? '') ?? []
-    const known = this.names.idOf(name)
-    const id = known ?? this.#free(isShaped(name) ? name : `${slug(prefix)}/${name}`, name)
+    const existing = this.names.idOf(name)
+    const id = existing ?? this.#free(isShaped(name) ? name : `${slug(prefix)}/${name}`, name)
     this.#draft(id).waiting.push({ provider: slug(prefix), model: model || name })
-    if (known === undefined) this.names.add(name, id)
+    if (existing === undefined) this.names.add(name, id)
     this.#say('unserved', where, reason, 'it is in models.yaml, and not enabled')
   }
 
@@ -257,13 +257,13 @@ export class Models {
   /** The id for a name: the name itself if it has the form of one. */
   #place(entry: Entry, target: Served['target']): string | undefined {
     const { name, where } = entry
-    const known = this.names.idOf(name)
+    const existing = this.names.idOf(name)
     // Another entry of the name was not served: clients ask by it all the same.
-    if (known !== undefined) {
-      if (name !== known && !this.#draft(known).aliases.includes(name)) {
-        this.#alias(known, name, where)
+    if (existing !== undefined) {
+      if (name !== existing && !this.#draft(existing).aliases.includes(name)) {
+        this.#alias(existing, name, where)
       }
-      return known
+      return existing
     }
     if (!ALIAS.test(name)) {
       this.#wait(entry, name, 'its name has white space or more than 120 characters')
@@ -316,12 +316,12 @@ export class Models {
   #price(id: string, draft: Draft, entry: Entry, target: Served['target']): void {
     const { pricing } = this.#pricing(entry, draft.modality)
     if (pricing) {
-      const known = draft.pricing ?? pricing
-      if (JSON.stringify(pricing) !== JSON.stringify(known)) {
+      const first = draft.pricing ?? pricing
+      if (JSON.stringify(pricing) !== JSON.stringify(first)) {
         const message = `its prices differ from the first of ${id}: a model has one price list here`
         this.#say('differs', entry.where, message)
       }
-      draft.pricing = known
+      draft.pricing = first
       delete draft.price_of
       return
     }
@@ -345,11 +345,11 @@ export class Models {
   }
 
   #numbers(params: Raw, where: string): Record<string, number> {
-    const found: Record<string, number> = {}
+    const numbers: Record<string, number> = {}
     const take = (member: string, name: string, fits: (value: number) => boolean) => {
       if (isUnset(params[member])) return
       const value = numberOf(params[member])
-      if (value !== undefined && fits(value)) found[name] = value
+      if (value !== undefined && fits(value)) numbers[name] = value
       else {
         const message = 'not a number that is possible here'
         this.#say('differs', `${where}.litellm_params.${member}`, message)
@@ -360,7 +360,7 @@ export class Models {
     take('order', 'priority', Number.isSafeInteger)
     take('timeout', 'timeout', isPositive)
     take('stream_timeout', 'firstPartTimeout', isPositive)
-    return found
+    return numbers
   }
 
   #sayOthers({ params, info, where }: Entry): void {
@@ -388,20 +388,20 @@ const VERBOSITIES = ['low', 'medium', 'high']
 
 /** The members of a deployment that are defaults of a model here. */
 function defaultsOf(params: Raw): Record<string, unknown> {
-  const found: Record<string, unknown> = {}
+  const defaults: Record<string, unknown> = {}
   for (const [member, name] of Object.entries(DEFAULT_NUMBERS)) {
     const value = numberOf(params[member])
-    if (value !== undefined) found[name] ??= value
+    if (value !== undefined) defaults[name] ??= value
   }
   const { reasoning_effort: effort, stop, verbosity } = params
-  if (EFFORTS.includes(effort as string)) found.reasoning = { effort }
+  if (EFFORTS.includes(effort as string)) defaults.reasoning = { effort }
   if (
     typeof stop === 'string' ||
     (Array.isArray(stop) && stop.every((one) => typeof one === 'string'))
   )
-    found.stop = stop
-  if (VERBOSITIES.includes(verbosity as string)) found.verbosity = verbosity
-  return found
+    defaults.stop = stop
+  if (VERBOSITIES.includes(verbosity as string)) defaults.verbosity = verbosity
+  return defaults
 }
 
 function isCohereRerank({ vendor }: Served['target'], modality: string | undefined): boolean {

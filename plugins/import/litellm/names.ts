@@ -129,9 +129,9 @@ function matches(name: string, pattern: string): boolean {
   if (name.length < first.length + last.length) return false
   let at = first.length
   for (const part of parts.slice(1, -1)) {
-    const found = name.indexOf(part, at)
-    if (found < 0 || found + part.length > name.length - last.length) return false
-    at = found + part.length
+    const index = name.indexOf(part, at)
+    if (index < 0 || index + part.length > name.length - last.length) return false
+    at = index + part.length
   }
   return true
 }

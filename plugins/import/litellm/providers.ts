@@ -153,13 +153,13 @@ export class Instances {
     const settings = this.#settings
     const credentials = take('vertex_credentials')
     const isPath = typeof credentials === 'string' && !/^\s*\{/.test(credentials)
-    const given = isRaw(credentials) ? JSON.stringify(credentials) : credentials
+    const text = isRaw(credentials) ? JSON.stringify(credentials) : credentials
     return {
       baseURL: settings.address(base),
       vertex: compact({
         project: settings.plain(take('vertex_project')) ?? '${VERTEXAI_PROJECT}',
         location: settings.plain(take('vertex_location')) ?? '${VERTEXAI_LOCATION}',
-        credentials: isPath ? settings.plain(given) : settings.secret(given),
+        credentials: isPath ? settings.plain(text) : settings.secret(text),
       }),
     }
   }
@@ -214,19 +214,19 @@ export class Instances {
 
 /**
  * The address of a server of the operator's own. LiteLLM adds the version to that of Ollama, and has one for llamafile.
- * @param given absent where the table of vendors has one, or a variable
+ * @param base absent where the table of vendors has one, or a variable
  */
 function withPath(
   { name, local, address, baseURL }: NonNullable<Target['line']>,
-  given: string | undefined,
+  base: string | undefined,
 ): string | undefined {
-  if (given === undefined) {
+  if (base === undefined) {
     const variable = address?.at(-1)
     if (!local || variable === undefined || baseURL !== undefined) return undefined
     return name === 'llamacpp' ? `\${${variable}:-http://127.0.0.1:8080/v1}` : `\${${variable}}`
   }
-  if (name !== 'ollama' || given.endsWith('/v1')) return given
-  return `${given.replace(/\/+$/, '')}/v1`
+  if (name !== 'ollama' || base.endsWith('/v1')) return base
+  return `${base.replace(/\/+$/, '')}/v1`
 }
 
 /** Leaves out members that are undefined. */

@@ -13,15 +13,15 @@ import {
 } from '../shared/values.ts'
 
 /** What is said of a member that has no place in the result. */
-type Said = readonly [harm: Harm, message: string, remedy?: string]
+type Finding = readonly [harm: Harm, message: string, remedy?: string]
 
 /** Members that `answers.ts` reads. */
 const OF_ANSWERS =
   /^((default_|context_window_|content_policy_)?fallbacks|cache(_params|_responses)?)$/
-const REDIS: Said = ['elsewhere', 'set "state" to the driver "redis" for several processes']
-const ROUTER_ONLY: Said = ['none', 'a failing deployment rests as "routing" says']
+const REDIS: Finding = ['elsewhere', 'set "state" to the driver "redis" for several processes']
+const ROUTER_ONLY: Finding = ['none', 'a failing deployment rests as "routing" says']
 
-const ROUTER: Readonly<Record<string, Said>> = {
+const ROUTER: Readonly<Record<string, Finding>> = {
   provider_budget_config: [
     'wider',
     'budgets of vendors are not kept here: keys and accounts have caps',
@@ -36,7 +36,7 @@ const ROUTER: Readonly<Record<string, Said>> = {
   enable_pre_call_checks: ['lost', 'a prompt that is too long is refused by the vendor'],
   routing_strategy_args: ['none', 'deployments are drawn by weight, load and health here'],
 }
-const LITELLM: Readonly<Record<string, Said>> = {
+const LITELLM: Readonly<Record<string, Finding>> = {
   ...ROUTER,
   max_budget: ['wider', 'there is no budget of the whole gateway: keys and accounts have caps'],
   budget_duration: ['wider', 'there is no budget of the whole gateway'],
@@ -49,7 +49,7 @@ const LITELLM: Readonly<Record<string, Said>> = {
   json_logs: ['elsewhere', 'set "log.format"'],
   turn_off_message_logging: ['none', 'texts are not logged unless a key asks for it'],
 }
-const GENERAL: Readonly<Record<string, Said>> = {
+const GENERAL: Readonly<Record<string, Finding>> = {
   master_key: ['elsewhere', 'not taken over: the admin token in .env is a new one'],
   salt_key: ['none', 'not needed: keys are known by their hash'],
   database_url: ['elsewhere', 'not asked: accounts and keys are imported from exported tables'],
@@ -66,14 +66,14 @@ const GENERAL: Readonly<Record<string, Said>> = {
   allowed_routes: ['wider', 'routes are limited in the proxy in front of the gateway'],
   pass_through_endpoints: ['lost', 'requests are not passed on unchanged to other addresses'],
 }
-const OTHERS: Readonly<Record<string, Said>> = {
+const OTHERS: Readonly<Record<string, Finding>> = {
   mcp_servers: ['lost', 'there are no MCP servers'],
   vector_store_registry: ['lost', 'there are no vector stores'],
   search_tools: ['elsewhere', 'set "search.engines"'],
   files_settings: ['lost', 'there are no files and batches'],
 }
 /** Callbacks and the nearest that there is. */
-const CALLBACKS: Readonly<Record<string, Said>> = {
+const CALLBACKS: Readonly<Record<string, Finding>> = {
   prometheus: ['elsewhere', 'GET /metrics has metrics for Prometheus'],
   otel: ['elsewhere', 'set a sink "otlp" with the address of the receiver'],
   arize_phoenix: ['elsewhere', 'set a sink "otlp" with the address of the receiver'],
@@ -87,7 +87,7 @@ const CALLBACKS: Readonly<Record<string, Said>> = {
 }
 const POLICY = 'give keys a policy, see docs/policies.md'
 /** Guardrails and the nearest that there is. */
-const GUARDRAILS: Readonly<Record<string, Said>> = {
+const GUARDRAILS: Readonly<Record<string, Finding>> = {
   openai_moderation: [
     'wider',
     'the guard "categories" judges texts here, for keys with a policy',
@@ -95,7 +95,7 @@ const GUARDRAILS: Readonly<Record<string, Said>> = {
   ],
 }
 const LANGFUSE = ['LANGFUSE_PUBLIC_KEY', 'LANGFUSE_SECRET_KEY', 'LANGFUSE_HOST'] as const
-const NOT_MAPPED: Said = ['lost', 'not mapped']
+const NOT_MAPPED: Finding = ['lost', 'not mapped']
 const MAX_ATTEMPTS = 10
 const MAX_SECONDS = 1_000_000
 
@@ -187,9 +187,9 @@ class Sections implements SectionSettings {
         this.#masking(params, `guardrails[${index}]`)
         continue
       }
-      const said = Object.hasOwn(GUARDRAILS, kind) ? GUARDRAILS[kind]! : undefined
-      const other: Said = ['wider', 'this guardrail is not here', POLICY]
-      this.#say(...placed(said ?? other, `guardrails[${index}]`))
+      const finding = Object.hasOwn(GUARDRAILS, kind) ? GUARDRAILS[kind]! : undefined
+      const other: Finding = ['wider', 'this guardrail is not here', POLICY]
+      this.#say(...placed(finding ?? other, `guardrails[${index}]`))
     }
   }
 
@@ -245,9 +245,9 @@ class Sections implements SectionSettings {
           this.sinks.push({ use: 'langfuse', options: { publicKey, secretKey } })
         }
       } else {
-        const said = Object.hasOwn(CALLBACKS, name) ? CALLBACKS[name]! : undefined
-        const other: Said = ['lost', 'there is no sink for it', 'see docs/operate/sinks.md']
-        this.#say(...placed(said ?? other, where))
+        const finding = Object.hasOwn(CALLBACKS, name) ? CALLBACKS[name]! : undefined
+        const other: Finding = ['lost', 'there is no sink for it', 'see docs/operate/sinks.md']
+        this.#say(...placed(finding ?? other, where))
       }
     }
   }
@@ -271,7 +271,7 @@ class Sections implements SectionSettings {
   }
 }
 
-function placed([harm, message, remedy]: Said, where: string): Parameters<Say> {
+function placed([harm, message, remedy]: Finding, where: string): Parameters<Say> {
   return remedy === undefined ? [harm, where, message] : [harm, where, message, remedy]
 }
 

@@ -32,8 +32,8 @@ export class Settings {
   secret(value: unknown): string | undefined {
     const text = textOf(value)
     if (text === undefined) return undefined
-    const given = this.#reference(text)
-    if (given !== undefined) return given
+    const reference = this.#reference(text)
+    if (reference !== undefined) return reference
     let variable = this.#variables.get(text)
     if (variable === undefined) {
       variable = `${this.#name}_SECRET_${this.#variables.size + 1}`

@@ -75,9 +75,9 @@ export function traceSink({ url, headers, more }: Receiver, host: SinkHost): Sin
     async send(events, signal) {
       const spans = events.flatMap((event) => {
         if (event.event !== 'call.ended') return []
-        const known = made.get(event) ?? spansOf(event.data, settings)
-        made.set(event, known)
-        return known.filter((span) => !sent.has(span))
+        const callSpans = made.get(event) ?? spansOf(event.data, settings)
+        made.set(event, callSpans)
+        return callSpans.filter((span) => !sent.has(span))
       })
       const resource = attributesOf(telemetry.semconv, {
         service: telemetry.service,

@@ -260,14 +260,14 @@ function attemptsOf({ attempts, deployment, times }: EndedCall): AttemptOfCall[]
     if (deployment === null) return []
     return [{ from, to: end, deployment, failure: undefined, number: 1, last: true }]
   }
-  const asked = attempts.filter((one) => 'result' in one)
-  return asked.map(({ deployment, ms, result, status, message }, i) => {
+  const sentAttempts = attempts.filter((one) => 'result' in one)
+  return sentAttempts.map(({ deployment, ms, result, status, message }, i) => {
     const failure = result === 'ok' ? undefined : result
-    const last = i === asked.length - 1
+    const last = i === sentAttempts.length - 1
     // What answers goes on until the call ends.
     const to = last && failure === undefined ? end : Math.min(from + ms, end)
-    const said = { status: status ?? undefined, message: message ?? undefined }
-    const attempt = { from, to, deployment, failure, ...said, number: i + 1, last }
+    const outcome = { status: status ?? undefined, message: message ?? undefined }
+    const attempt = { from, to, deployment, failure, ...outcome, number: i + 1, last }
     from = to
     return attempt
   })
@@ -488,6 +488,6 @@ const OPERATIONS: Readonly<Record<string, string>> = {
 
 /** The operation of an endpoint; for one that the conventions do not know the end of its path. */
 function operationOf(endpoint: string): string {
-  const known = Object.entries(OPERATIONS).find(([end]) => endpoint.endsWith(end))
-  return known?.[1] ?? endpoint.slice(endpoint.lastIndexOf('/') + 1)
+  const entry = Object.entries(OPERATIONS).find(([end]) => endpoint.endsWith(end))
+  return entry?.[1] ?? endpoint.slice(endpoint.lastIndexOf('/') + 1)
 }
