@@ -12,7 +12,7 @@ import { Providers } from './bifrost/providers.ts'
 import { Settings } from './shared/settings.ts'
 import { isRaw, isUnset, rawOf, type Say } from './shared/values.ts'
 
-/** What is said of sections that are not taken over. */
+/** The notes about sections that are not taken over. */
 const SECTIONS: Readonly<Record<string, readonly [harm: MigrationNote['harm'], message: string]>> =
   {
     mcp: ['lost', 'tools of MCP servers are not called here'],

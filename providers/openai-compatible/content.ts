@@ -33,7 +33,7 @@ function listOf(content: Content): readonly any[] {
   return content ? [{ type: 'text', text: content }] : []
 }
 
-/** Whether nothing is said: no parts, or only texts that are blank. */
+/** Whether there is no content: no parts, or only texts that are blank. */
 export function isBlank(content: Content): boolean {
   if (Array.isArray(content)) {
     return content.every(({ type, text }) => type === 'text' && text.trim() === '')

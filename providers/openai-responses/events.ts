@@ -426,7 +426,7 @@ class OutputItem {
   callId: string | undefined = undefined
   /** The vendor has ended it. */
   done = false
-  /** It was told as a search. */
+  /** It was sent as a search. */
   isSearch = false
   readonly #parts = new Map<string, Part>()
 

@@ -336,7 +336,7 @@ class ItemsBuilder {
     return filled.length > 0 ? filled : parts.slice(0, 1)
   }
 
-  /** What an assistant said. */
+  /** The parts of a message of the assistant. */
   #outputParts({ content, refusal }: ChatMessage, path: string): OutputPart[] {
     const contents: readonly any[] = Array.isArray(content)
       ? content

@@ -39,7 +39,7 @@ export function limitName({ unit, window, models }: LimitEntry): string {
 
 /**
  * The limits of a record after a change. Those that stay keep their raise, where it is still one, and the moment they were set.
- * @throws InvalidRequest for both spellings in one change, an impossible limit, one that is said twice, and too many
+ * @throws InvalidRequest for both spellings in one change, an impossible limit, one that stands twice, and too many
  */
 export function changedLimits(
   { limits: former = [] }: LimitMembers,

@@ -46,7 +46,7 @@ export class ItemMemory {
   /** Items whose writing has not ended, by name: they are found too. */
   readonly #writing = new Map<string, { readonly item: object; readonly done: Promise<unknown> }>()
 
-  /** @param warn is told of faults of the storage */
+  /** @param warn is called for faults of the storage */
   constructor(storage: AnswerStorage, warn: (message: string) => void) {
     this.#storage = storage
     this.#warn = warn

@@ -92,7 +92,7 @@ export function asked(name: string, help: string, spec: Asked): Command {
   async function run(admin: Admin, args: Arguments): Promise<void> {
     const { print } = await import('./output.ts')
     const [id = ''] = args.positionals
-    // What is wrong in the command is said before anything is looked up.
+    // What is wrong in the command is reported before anything is looked up.
     if (of) ask(args, '')
     const named = of
       ? await (await import('./look-up.ts')).lookUp(admin, of, args)

@@ -21,7 +21,7 @@ const INTERNAL: ReadonlySet<string> = new Set(['listed', 'wildcard'])
 
 /**
  * All values of a configuration, in its order, with defaults. Durations are seconds, sizes are bytes, amounts are USD. Secrets
- * are told by their names and by where they come from, and never shown.
+ * are listed by their names and by where they come from, and never shown.
  */
 export function settingsOf({
   config,

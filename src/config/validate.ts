@@ -334,7 +334,7 @@ function vendorOf(id: string): string {
 /** What is wrong with lists of fallbacks. That of a wildcard is for models of any kind, as that of `routing` is. */
 function checkFallbacks(config: ValidConfig): ConfigIssue[] {
   const { models, wildcards = {}, names, routing } = config
-  // What is written and lacks a price is told of elsewhere.
+  // A model that is written and lacks a price is reported elsewhere.
   const unpriced = new Set(config.unpriced?.map(({ id }) => id))
   const lists = [
     ...Object.entries(models).flatMap(([id, { enabled, wildcard, fallbacks }]) =>

@@ -199,7 +199,7 @@ export function bytes(value: number | null | undefined): string {
   return `${mib < 10 ? mib.toFixed(2) : count(Math.round(mib))} MiB`
 }
 
-/** Fewer calls are said: their share in percent says too much. */
+/** Fewer calls are shown as a number: their share in percent says too much. */
 const FEW_CALLS = 20
 
 /** A share of calls: in percent, or `3 of 3` where they are few. */

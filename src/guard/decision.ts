@@ -217,7 +217,7 @@ export class Decision {
     return (this.#escalated = escalate !== undefined)
   }
 
-  /** Whether the policy wants the block of this call to be told. */
+  /** Whether the policy wants an event about the block of this call. */
   get escalated(): boolean {
     return this.#escalated
   }

@@ -24,7 +24,7 @@ export const factor = v.pipe(
 )
 
 const MARKUP = FACTOR.replace('from "0" to', 'above "0" and at most')
-/** Schema of a factor of selling prices: what is free is said by prices, not by a factor. */
+/** Schema of a factor of selling prices: prices of zero make a model free, not a factor. */
 export const markup = v.pipe(
   v.string(MARKUP),
   v.check((text) => {

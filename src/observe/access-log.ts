@@ -159,7 +159,7 @@ export class LineLimit {
 
   readonly #limit: number
 
-  /** @param onLeftOut told at the end of a window in which lines were left out. @param limit lines of a subject per minute */
+  /** @param onLeftOut called at the end of a window in which lines were left out. @param limit lines of a subject per minute */
   constructor(onLeftOut: (count: number, subject: string) => void, limit = LINE_LIMIT) {
     this.#onLeftOut = onLeftOut
     this.#limit = limit

@@ -1,4 +1,4 @@
-/** Events of credit: each booking is told once, by the first gateway that hears of it, and so is the wish for a top-up, once a day. */
+/** Events of credit: each booking is reported once, by the first gateway that hears of it, and so is the wish for a top-up, once a day. */
 import { formatPico, parsePico, type Pico } from '../money/money.ts'
 import type { EventContents } from '../plugin.ts'
 import type { Account } from '../accounts/stored.ts'

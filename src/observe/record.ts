@@ -26,7 +26,7 @@ type Arrived = 'id' | 'at' | 'method' | 'endpoint'
 export type KnownCall = Pick<EndedCall, Arrived> & {
   readonly [Name in Exclude<keyof EndedCall, Arrived>]?: Known<EndedCall[Name]> | undefined
 } & {
-  /** It is set where the policy wants the block to be told, for sinks. */
+  /** It is set where the policy wants an event about the block, for sinks. */
   readonly escalated?: { readonly mode: string; readonly outcome: string } | undefined
 }
 

@@ -95,7 +95,7 @@ function lastUpTo(number: number, numbers: readonly number[]): number {
 }
 
 /**
- * Sweeps over all borders. What sets contain an interval is told by the exclusive or of their random 64-bit numbers:
+ * Sweeps over all borders. Which sets contain an interval is identified by the exclusive or of their random 64-bit numbers:
  * listing the sets for every interval would take quadratic time.
  */
 function* sorted(sets: readonly Ranges[]): Task<Sorted> {

@@ -298,7 +298,7 @@ export class DecodedText implements CodePointSink {
   readonly #cursor: MatchCursor
   readonly #note: (match: PatternMatch) => void
 
-  /** @param note is told of the match, at most once */
+  /** @param note is called with the match, at most once */
   constructor(dfa: ProductDfa, note: (match: PatternMatch) => void) {
     this.begins = dfa.firstBytes
     this.#cursor = new MatchCursor(dfa)

@@ -60,7 +60,7 @@ function isSameAmount(one: string, other: string): boolean {
   return parsePico(one) === parsePico(other)
 }
 
-// What a payment provider has told of one payment, in any order.
+// What a payment provider has reported of one payment, in any order.
 
 type Paid = Extract<PaymentEvent, { readonly type: 'paid' }>
 
@@ -69,7 +69,7 @@ interface Reversal {
   readonly kind: 'refund' | 'dispute'
   readonly amount: string
   readonly currency: string
-  /** Whether it took place, and whether it was taken back. The second may be told first. */
+  /** Whether it took place, and whether it was taken back. The second may be reported first. */
   readonly done?: true
   readonly undone?: true
 }
@@ -77,9 +77,9 @@ interface Reversal {
 /** The record `payment-facts:<id of the payment>`. */
 interface PaymentFacts {
   readonly revision: number
-  /** The payment plugin that told them. */
+  /** The payment plugin that has reported them. */
   readonly provider: string
-  /** It is absent for what is told before the payment. */
+  /** It is absent for what is reported before the payment. */
   readonly paid?: Pick<Paid, 'reference' | 'amount' | 'currency'>
   /** Reference of the row that it was assigned to. */
   readonly row?: string
@@ -124,7 +124,7 @@ function factsKey(payment: string): string {
   return `payment-facts:${payment}`
 }
 
-/** Keeps an event, and forgets none: it can be told again, and in any order. @returns what is known of its payment */
+/** Keeps an event, and forgets none: it can be reported again, and in any order. @returns what is known of its payment */
 async function keepEvent(
   records: Records,
   event: PaymentEvent,
@@ -366,7 +366,7 @@ export class PaymentOrders {
     return events.length
   }
 
-  /** Keeps all events before it books the first: what is told of a payment later may be needed for it. */
+  /** Keeps all events before it books the first: what is reported of a payment later may be needed for it. */
   async #take(events: readonly PaymentEvent[], provider: string): Promise<void> {
     for (const event of events) await keepEvent(this.#options.records, event, provider)
     for (const payment of new Set(events.map(paymentOf))) await this.#settle(payment)

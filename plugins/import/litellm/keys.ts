@@ -283,7 +283,7 @@ class RowReader {
     return Object.entries(rawOf(unpacked(limits[column])))
   }
 
-  /** The ids of the models of a name; undefined where it means none, which is said. */
+  /** The ids of the models of a name; undefined where it means none, which a note reports. */
   #idsOf(name: string, column: string): readonly string[] | undefined {
     const allowed = this.#options.names.allowedBy([name], () => {})
     const ids = allowed && this.#options.names.idsOf(allowed)
@@ -547,7 +547,7 @@ function isLower({ value }: ImportedLimit, other: ImportedLimit): boolean {
   return readDecimal(String(value))! < readDecimal(String(other.value))!
 }
 
-/** The cap for a budget, or why there is none, and what else is to be said. */
+/** The cap for a budget, or why there is none, and further notes. */
 type Budget = { readonly remark?: string } & (
   | { readonly cap: ImportedLimit }
   | { readonly column: string; readonly problem: string }

@@ -50,7 +50,7 @@ interface Draft {
   defaults?: Readonly<Record<string, unknown>>
   readonly aliases: string[]
   readonly deployments: Readonly<Record<string, unknown>>[]
-  /** A deployment that is not served, and what is said of it. */
+  /** A deployment that is not served, and the note about it. */
   readonly waiting: { readonly provider: string; readonly model: string }[]
 }
 

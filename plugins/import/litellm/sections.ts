@@ -12,7 +12,7 @@ import {
   type Say,
 } from '../shared/values.ts'
 
-/** What is said of a member that has no place in the result. */
+/** The note about a member that has no place in the result. */
 type Finding = readonly [harm: Harm, message: string, remedy?: string]
 
 /** Members that `answers.ts` reads. */

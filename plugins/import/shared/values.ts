@@ -1,4 +1,4 @@
-/** Values as configurations and exports have them, and what is said of those that have no counterpart. */
+/** Values as configurations and exports have them, and the notes about those that have no counterpart. */
 import type { Harm } from '../../../src/plugin.ts'
 
 /** An object of the source. */

@@ -593,7 +593,7 @@ class ChoiceState {
     const existing =
       (id && byKey.get(id)) ?? (slot ? byKey.get(slot) : id ? undefined : this.#calls.at(-1))
     if (existing && slot && goesOn(existing, id)) {
-      // Some say a name in pieces, others repeat what they have said of it.
+      // Some vendors send a name in pieces, others repeat what they have sent of it.
       existing.name = name.startsWith(existing.name) ? name : existing.name + name
       return existing
     }

@@ -74,7 +74,7 @@ export function neutralSound(source: string): string {
 }
 
 /**
- * The type of plain base64 is told by its first bytes, then by the extension of its name; it is a PDF otherwise.
+ * The type of plain base64 follows from its first bytes, then by the extension of its name; it is a PDF otherwise.
  * @param source an address, a data URL, or base64, as the readers have checked it
  */
 export function neutralFile(source: string, filename = ''): string {
@@ -87,7 +87,7 @@ export function neutralFile(source: string, filename = ''): string {
 
 const HEAD_DIGITS = 1024
 
-/** The types of files that are told by their names alone. */
+/** The types of files that follow from their names alone. */
 const TYPES: Readonly<Record<string, string>> = {
   csv: 'text/csv',
   docx: 'application/vnd.openxmlformats-officedocument.wordprocessingml.document',

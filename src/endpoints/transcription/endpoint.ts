@@ -375,7 +375,7 @@ type Take = (piece: OutputPiece<TranscriptPart>) => void
 
 const CHANNEL = 'transcript'
 
-/** Segments, words and the whole text repeat what the deltas have said. */
+/** Segments, words and the whole text repeat the text of the deltas. */
 class TranscriptCodec implements OutputCodec<TranscriptPart> {
   #text = ''
   #segments = 0

@@ -170,7 +170,7 @@ export class SinkWork implements ThreadWork<SinkNotice, SinkQuestion> {
   }
 }
 
-/** The event of a block that the policy wants to be told; undefined for another call. */
+/** The event about a block, where the policy wants one; undefined for another call. */
 function escalationOf(
   { escalated, guard }: KnownCall,
   data: EndedCall,

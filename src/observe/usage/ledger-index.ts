@@ -67,7 +67,7 @@ interface IndexOptions {
   readonly differs: (differences: readonly UsageDifference[]) => void
   /** It is called for an account of a shared ledger that has lacked rows for longer than a gateway sends them again. */
   readonly lacks: (account: string) => void
-  /** It is called for bookings of the last day that were read; some were told before. */
+  /** It is called for bookings of the last day that were read; some were reported before. */
   readonly booked?: (bookings: readonly NewBooking[]) => void
 }
 

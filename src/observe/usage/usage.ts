@@ -29,7 +29,7 @@ interface UsageOptions {
   readonly isDoubted: () => boolean
   /** It is called where a shared ledger has lost rows of an account for good. */
   readonly lacks: (account: string) => void
-  /** It is called for bookings of the last day that were read; some were told before. */
+  /** It is called for bookings of the last day that were read; some were reported before. */
   readonly booked?: (bookings: readonly NewBooking[]) => void
   readonly log: Pick<ConsolaInstance, 'error' | 'warn'>
 }

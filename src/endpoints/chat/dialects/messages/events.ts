@@ -94,7 +94,7 @@ export class MessageEvents {
     const { reasoning_details, content, refusal, tool_calls, annotations } = delta
     if (reasoning_details) for (const detail of reasoning_details) this.#think(detail)
     if (content) this.#say(content)
-    // A refusal of a whole answer is said in both members.
+    // A refusal of a whole answer stands in both members.
     if (refusal) {
       this.#hasRefusal = true
       if (!this.#isRefused()) this.#explanation += refusal

@@ -147,7 +147,7 @@ function isForeign({ type, signature }: any): boolean {
   return type === 'thinking' && typeof signature === 'string' && isCarrier(signature)
 }
 
-/** The messages without what is left out, and without those that said nothing else. */
+/** The messages without what is left out, and without those that had nothing else. */
 function messagesText(messages: readonly any[], text: string, at: number): string {
   return withItems(text, at, (item, index, start) => {
     const message = messages[index]

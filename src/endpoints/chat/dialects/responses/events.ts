@@ -302,7 +302,7 @@ export class ResponseEvents {
     const list: unknown = logprobs?.content
     const tokens: unknown[] = Array.isArray(list) ? list : []
     if (content) this.#say(content, tokens.map(toLogprob))
-    // A guard's refusal of a whole answer is said in both members.
+    // A guard's refusal of a whole answer stands in both members.
     if (refusal && refusal !== content) this.#refuse(refusal)
     if (tool_calls) for (const call of tool_calls) this.#call(call)
     if (annotations) annotations.forEach((one) => this.#cite(one))

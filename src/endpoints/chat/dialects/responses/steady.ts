@@ -1,6 +1,6 @@
 /**
  * Makes a vendor's events well formed: every part belongs to an item that was announced, ids do not change, and what
- * only the terminal event knows is told before it. Events that are so already pass as they are.
+ * only the terminal event knows is sent before it. Events that are so already pass as they are.
  */
 import { isObject } from '../../../../errors/checks.ts'
 import { randomId } from '../../../../state/ids.ts'
@@ -73,7 +73,7 @@ const CALL_TYPES: Readonly<Record<string, string>> = {
 
 interface Part {
   readonly type: string
-  /** The text that has been told so far. */
+  /** The text that has been sent so far. */
   text: string
   members: Readonly<Record<string, unknown>>
   textDone: boolean
@@ -88,7 +88,7 @@ interface Item {
   readonly index: number
   members: Readonly<Record<string, any>>
   readonly parts: Part[]
-  /** Arguments or input of a call, as far as they have been told. */
+  /** Arguments or input of a call, as far as they have been sent. */
   text: string
   textDone: boolean
   done: boolean
@@ -102,7 +102,7 @@ export class SteadyEvents {
   readonly #nameless = new Map<unknown, Readonly<Record<string, any>>>()
   readonly #output: object[] = []
 
-  /** The items that are done, as they were told. */
+  /** The items that are done, as they were sent. */
   get output(): object[] {
     return this.#output.filter(Boolean)
   }
@@ -270,7 +270,7 @@ export class SteadyEvents {
     const type = CALL_TYPES[nameOf(event)]!
     const existing = this.#items.get(place)
     const item = existing?.type === type ? existing : undefined
-    // A call is told when its name is known.
+    // A call is announced when its name is known.
     if (!item && event.name === undefined) {
       const waiting = this.#nameless.get(place) ?? { type, id }
       const text = step === 'delta' ? String(waiting[member] ?? '') + event.delta : event[member]
@@ -385,7 +385,7 @@ function partKind(event: ResponseEvent, name: string): string | undefined {
   return typeof type === 'string' && PARTS[type]?.part === name ? type : undefined
 }
 
-/** What a whole text has beyond what was told of it; nothing where it differs. */
+/** What a whole text has after the prefix that was sent; nothing where it differs. */
 function restOf(prefix: string, whole: unknown): string {
   return typeof whole === 'string' && whole.startsWith(prefix) ? whole.slice(prefix.length) : ''
 }
