@@ -218,7 +218,7 @@ describe('architecture', () => {
     // The kit for plugin authors checks events as clients get them.
     const gateway = src.filter(({ path }) => !path.startsWith('src/testing/'))
     const outside = gateway.filter(({ path }) => !path.startsWith('src/endpoints/chat/dialects/'))
-    const formed = outside.filter(({ text }) => text.includes('chat.completion'))
+    const formed = outside.filter(({ text }) => /\bchat\.completion\b/.test(text))
     expect(formed.map(({ path }) => path)).toEqual([])
     // `usage.cost` of chat is written from the receipt.
     const chat = outside.filter(({ path }) => path.startsWith('src/endpoints/chat/'))
