@@ -14,7 +14,7 @@ export interface StoredAnswer {
   readonly parts: unknown
 }
 
-/** Called for a waiting call with the answer, or without one when it is the first call now. */
+/** The listener of a waiting call: it gets the answer, or undefined where its call is the first one now. */
 type Listener = (answer: StoredAnswer | undefined) => void
 
 /** The calls of one name: one that asks, and those that wait. */

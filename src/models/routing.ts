@@ -177,7 +177,7 @@ export class Health {
     }
   }
 
-  /** Keeps the vendor's message about the last failure. @param message without secrets and quotations */
+  /** Keeps the vendor's message about the last failure. @param message the message without secrets and quotations */
   explained(message: string | undefined): void {
     this.#lastMessage = message
   }
