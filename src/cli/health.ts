@@ -19,9 +19,12 @@ export async function health({ text, on }: Arguments): Promise<void> {
     )
   }
   const { status, body } = await ask(address, seconds * 1000).catch((error: CommandError) => {
+    if (named !== undefined) throw error
     // A port with TLS does not answer plain HTTP, and no configuration is read here.
-    if (named !== undefined || !REFUSED_PLAIN.test(error.message)) throw error
-    return ask(address.replace('http:', 'https:'), seconds * 1000)
+    if (REFUSED_PLAIN.test(error.message)) {
+      return ask(address.replace('http:', 'https:'), seconds * 1000)
+    }
+    throw new CommandError(`${error.message}; --url names another address`)
   })
   const line = `${address} ${status} ${body}`
   if (status !== 200) throw new CommandError(line)
@@ -48,7 +51,9 @@ async function ask(address: string, timeoutMs: number): Promise<{ status: number
         response.on('error', (error) => fail(error.message))
       },
     )
-    request.on('error', (error: NodeJS.ErrnoException) => fail(error.code ?? error.message))
+    request.on('error', (error: NodeJS.ErrnoException) =>
+      fail(`cannot be reached: ${error.code ?? error.message}`),
+    )
     const late = setTimeout(() => {
       fail(`has not answered within ${timeoutMs / 1000} seconds`)
       request.destroy()

@@ -75,7 +75,11 @@ describe('the command health', () => {
     child.kill('SIGTERM')
     await ended
     const gone = await run(['health', '--url', url])
-    expect(gone).toMatchObject({ code: 1, out: '', err: expect.stringContaining('ECONNREFUSED') })
+    expect(gone).toMatchObject({ code: 1, out: '' })
+    expect(gone.err).toContain(`${url}/readyz cannot be reached: ECONNREFUSED\n`)
+    expect((await call(['health'], { env })).err).toContain(
+      '/readyz cannot be reached: ECONNREFUSED; --url names another address\n',
+    )
     expect(await call(['health', '--timeout', 'soon'])).toMatchObject({ code: 2 })
   })
 
