@@ -96,8 +96,8 @@ function fromUrl(source: string, likely: string, path: string, fail: Fail): Part
   if (!isDataUrl(source)) return inline(source, likely, path, fail)
   const comma = source.indexOf(',')
   const [declared] = source.slice('data:'.length, comma).toLowerCase().split(';', 1)
-  const known = declared && declared !== 'application/octet-stream'
-  return inline(source.slice(comma + 1), known ? declared : likely, path, fail)
+  const hasType = declared && declared !== 'application/octet-stream'
+  return inline(source.slice(comma + 1), hasType ? declared : likely, path, fail)
 }
 
 type Fail = Host['fail']

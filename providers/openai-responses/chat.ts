@@ -53,7 +53,7 @@ export function createResponses<Options extends RequestOptions>(
 
     const answer = async (body: ResponsesBody): Promise<AsyncIterable<ChatChunk>> => {
       let problem: Problem | undefined
-      const request = { body, stream, signal, onProblem: (found: Problem) => (problem = found) }
+      const request = { body, stream, signal, onProblem: (one: Problem) => (problem = one) }
       const repeat = (error: unknown) => {
         const rest = problem && remedies.find(problem, body)
         if (!rest) throw error

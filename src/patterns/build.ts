@@ -481,16 +481,16 @@ function nextOf(one: Instruction): number[] {
 /** Marks the instructions at which a match is complete whatever follows. */
 function endsOf(instructions: readonly Instruction[]): Uint8Array {
   const ends = new Uint8Array(instructions.length)
-  const found: number[] = []
+  const queue: number[] = []
   const before: number[][] = instructions.map(() => [])
   for (const [at, one] of instructions.entries()) {
-    if (one.kind === 'accept') found.push(at)
+    if (one.kind === 'accept') queue.push(at)
     if (one.kind === 'split') for (const next of nextOf(one)) before[next]!.push(at)
   }
-  for (const end of found) {
+  for (const end of queue) {
     if (ends[end] === 1) continue
     ends[end] = 1
-    found.push(...before[end]!)
+    queue.push(...before[end]!)
   }
   return ends
 }

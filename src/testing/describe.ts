@@ -40,11 +40,11 @@ export async function describePlugin(
   use: string,
   options?: Readonly<Record<string, unknown>>,
 ): Promise<PluginDescription> {
-  const found = await findPlugin(use, process.cwd())
-  const { kind, name, api, options: schema } = found.plugin
-  const made = await setUp(found, options)
+  const loaded = await findPlugin(use, process.cwd())
+  const { kind, name, api, options: schema } = loaded.plugin
+  const made = await setUp(loaded, options)
   const methods = made && Object.keys(made).filter((member) => typeof made[member] === 'function')
-  const declared = found.kind === 'provider' ? found.plugin.deploymentOptions : undefined
+  const declared = loaded.kind === 'provider' ? loaded.plugin.deploymentOptions : undefined
   const deployment = (made?.deploymentOptions as Schema | undefined) ?? declared
   return {
     kind,
@@ -53,7 +53,7 @@ export async function describePlugin(
     methods: methods ?? null,
     options: optionsIn(schema),
     ...(deployment && { deploymentOptions: optionsIn(deployment) }),
-    ...(found.kind === 'guard' && made && factsOf(made as unknown as Guard)),
+    ...(loaded.kind === 'guard' && made && factsOf(made as unknown as Guard)),
   }
 }
 

@@ -158,7 +158,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   /** Whether the sink has no room. */
   #paused = false
   /** Whether a request has gone upstream. */
-  #asked = false
+  #hasAsked = false
   /** Whether the answer has come to its end. */
   #finished = false
   #metered = false
@@ -361,7 +361,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     this.#firstAttempt = call.answer.attempts.length
     this.#tried = []
     this.#mayRepeat = true
-    this.#asked = false
+    this.#hasAsked = false
     fitTo(call, model, from)
     this.#affinity = model.deployments.length > 1 ? affinityOf(call) : undefined
     this.#try(call.runtime.routing.choose(model, this.#affinity) ?? outOfService())
@@ -495,7 +495,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
   }
 
   #asking(): void {
-    this.#asked = true
+    this.#hasAsked = true
     this.#askedAt = performance.now()
   }
 
@@ -507,7 +507,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
 
   /** Whether the vendor may have worked for this call. */
   get #isAsked(): boolean {
-    return this.#asked && this.#reachedAt > 0
+    return this.#hasAsked && this.#reachedAt > 0
   }
 
   /** Handles the abort of an attempt's signal. */
@@ -790,7 +790,7 @@ class DeploymentAnswer implements Feed<unknown>, Producer {
     const { output } = admission.estimate ?? {}
     const { model } = target
     const isWhole = !request.stream || lacks(model, 'STREAMING')
-    if (!output || !this.#asked) return 0
+    if (!output || !this.#hasAsked) return 0
     if (!isWhole && !runtime.holds.reasons(model.id, hidden)) return 0
     const seconds = (performance.now() - this.#reachedAt) / 1000
     const tokens = Math.ceil(seconds * runtime.holds.rateOf(this.#deployment!.id))

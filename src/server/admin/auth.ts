@@ -128,18 +128,18 @@ export class AdminAuth {
     requireKnownHost(event, config)
     requireSameOrigin(event)
     const { sessions } = config.admin
-    const found = await credentials.session(secret, 'operator', sessions, isReading(event))
-    if (!found) return undefined
-    const { session } = found
+    const foundSession = await credentials.session(secret, 'operator', sessions, isReading(event))
+    if (!foundSession) return undefined
+    const { session } = foundSession
     const proof = await this.ofSubject(event, session.subject)
     if (!proof) {
-      await credentials.endSession(found.sha256)
+      await credentials.endSession(foundSession.sha256)
       return undefined
     }
-    const prolonged = await credentials.prolong(found, sessions)
+    const prolonged = await credentials.prolong(foundSession, sessions)
     if (prolonged) setSessionCookie(event, config, secret, prolonged, sessions.idle)
     const { id, how } = session
-    return { ...proof, actor: { ...proof.actor, session: id }, how, session: found }
+    return { ...proof, actor: { ...proof.actor, session: id }, how, session: foundSession }
   }
 
   /** What a session or a link stands for, as it is now; undefined where that may do nothing any more. */
