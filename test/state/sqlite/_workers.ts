@@ -22,9 +22,11 @@ export class FaultyWorker extends EventEmitter implements WorkThread {
       if (!this.#hanging || this.#hanging.writes.length === 0) this.emit('exit')
       return
     }
-    if (this.fault === 'fails') this.#fail(message)
-    else if (this.fault === 'hangs') this.#hanging = structuredClone(message)
-    else this.emit('message', this.store.run(message))
+    // What cannot be written can be read: a batch of reads alone neither fails nor hangs.
+    const isRead = message.writes.length === 0
+    if (this.fault === 'none' || isRead) this.emit('message', this.store.run(message))
+    else if (this.fault === 'fails') this.#fail(message)
+    else this.#hanging = structuredClone(message)
   }
 
   /** Answers the batch that hangs, if there is one. */
