@@ -55,7 +55,7 @@ it.skipIf(!hasBrowser)('makes a key of its own', async () => {
   await page.getByRole('link', { name: 'Connect', exact: true }).click()
   const python = await page.locator('pre', { hasText: 'from openai' }).textContent()
   expect(python).toMatch(
-    /^import os\nfrom openai import OpenAI\n[^]*api_key=os\.environ\["API_KEY"\]\)/,
+    /^import os\nfrom openai import OpenAI\n[^]*api_key=os\.environ\["API_KEY"\],\n\)/,
   )
   expect(python).toMatch(/\nprint\(answer\.choices\[0\]\.message\.content\)$/)
   await page.getByRole('link', { name: 'Keys', exact: true }).click()

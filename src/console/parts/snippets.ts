@@ -48,7 +48,7 @@ function snippets(secret: string, model: string) {
     },
     {
       label: 'OpenAI SDK (Python)',
-      text: `${isVariable ? 'import os\n' : ''}from openai import OpenAI\n\nclient = OpenAI(base_url="${base}", api_key=${quoted})\nanswer = client.chat.completions.create(\n    ${call}\n)\nprint(answer.choices[0].message.content)`,
+      text: `${isVariable ? 'import os\n' : ''}from openai import OpenAI\n\nclient = OpenAI(\n    base_url="${base}",\n    api_key=${quoted},\n)\nanswer = client.chat.completions.create(\n    ${call}\n)\nprint(answer.choices[0].message.content)`,
     },
     {
       label: 'Claude Code',
